@@ -1,0 +1,183 @@
+"""Reading the session's event log: one strict change, the seed length, ownership segments.
+
+Here untrusted data becomes checked values; everything behind this file may trust them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
+from schedule_sm.core.instants import parse_instant, whole_number
+from schedule_sm.core.records import (
+    END_SEED,
+    SCHEDULE_CHANGE_VERSION,
+    AfterRecord,
+    CreateChange,
+    DeleteChange,
+    DispatchChange,
+    check_after_seconds,
+    check_id,
+    check_prompt,
+)
+
+Event: TypeAlias = Mapping[str, Any]
+"""``{"seq": n, "type": str, "time": epoch_ms, "data": …}``."""
+
+EventLog: TypeAlias = Sequence[Event]
+
+_CREATE_KEYS = {"version", "operation", "schedule"}
+_END_KEYS = {"version", "operation", "id"}
+_RECORD_KEYS = {"id", "kind", "prompt", "afterSeconds", "scheduledAt"}
+
+
+class Change(NamedTuple):
+    """One checked change, small enough to fold a hundred thousand of them."""
+
+    operation: Literal["create", "delete", "dispatch"]
+    id: str
+    prompt: str = ""
+    after_seconds: int = 0
+    scheduled_at: str = ""
+    target_ms: int = 0
+
+
+def read_change(data: object) -> Change:
+    """Return the checked change in ``data``, the ``data`` of one ``schedule/change`` event.
+
+    Raises:
+        ScheduleVersionError: for a whole version number above 1; it is looked at before anything else.
+        ScheduleLogError: for anything else that is not exactly one of the three changes.
+    """
+    if not isinstance(data, Mapping):
+        _refuse("a change must be an object")
+    version = whole_number(data.get("version"))
+    if version != SCHEDULE_CHANGE_VERSION:
+        if version is not None and version > SCHEDULE_CHANGE_VERSION:
+            msg = f"version {version} was written by a newer release; upgrade schedule-sm to read this log"
+            raise ScheduleVersionError(msg)
+        _refuse("version must be the number 1")
+    try:
+        return _read_operation(data)
+    except ValueError as error:
+        raise ScheduleLogError(str(error)) from error
+
+
+def _read_operation(data: Mapping[str, Any]) -> Change:
+    operation = data.get("operation")
+    if operation == "create":
+        _only(data, _CREATE_KEYS)
+        return _read_record(data["schedule"])
+    if operation == "delete":
+        _only(data, _END_KEYS)
+        return Change("delete", check_id(data["id"]))
+    if operation == "dispatch":
+        _only(data, _END_KEYS)
+        return Change("dispatch", check_id(data["id"]))
+    msg = "operation must be create, delete or dispatch"
+    raise ScheduleLogError(msg)
+
+
+def _read_record(record: object) -> Change:
+    if not isinstance(record, Mapping):
+        _refuse("schedule must be an object")
+    _only(record, _RECORD_KEYS)
+    if record["kind"] != "after":
+        _refuse("kind must be after")
+    scheduled_at = record["scheduledAt"]
+    if not isinstance(scheduled_at, str):
+        _refuse("scheduledAt must be text")
+    return Change(
+        "create",
+        check_id(record["id"]),
+        check_prompt(record["prompt"]),
+        check_after_seconds(record["afterSeconds"]),
+        scheduled_at,
+        parse_instant(scheduled_at),
+    )
+
+
+def _only(data: Mapping[str, Any], keys: set[str]) -> None:
+    if len(data) != len(keys) or data.keys() != keys:
+        _refuse(f"the keys must be exactly {', '.join(sorted(keys))}")
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise ScheduleLogError(reason)
+
+
+def decode_schedule_change(data: object) -> CreateChange | DeleteChange | DispatchChange:
+    """Return the model of one change (``data`` of a ``schedule/change`` event), strictly decoded.
+
+    Raises:
+        ScheduleVersionError: for a later protocol version.
+        ScheduleLogError: for any other departure from the format.
+    """
+    change = read_change(data)
+    if change.operation == "create":
+        return CreateChange.model_construct(version=1, operation="create", schedule=record_of(change))
+    if change.operation == "delete":
+        return DeleteChange.model_construct(version=1, operation="delete", id=change.id)
+    return DispatchChange.model_construct(version=1, operation="dispatch", id=change.id)
+
+
+def record_of(change: Change) -> AfterRecord:
+    """Return the record that a checked create carries."""
+    return AfterRecord.model_construct(
+        id=change.id,
+        kind="after",
+        prompt=change.prompt,
+        after_seconds=change.after_seconds,
+        scheduled_at=change.scheduled_at,
+    )
+
+
+def create_data(record: AfterRecord) -> dict[str, Any]:
+    """Return the canonical ``data`` of a create."""
+    return {
+        "version": SCHEDULE_CHANGE_VERSION,
+        "operation": "create",
+        "schedule": {
+            "id": record.id,
+            "kind": "after",
+            "prompt": record.prompt,
+            "afterSeconds": record.after_seconds,
+            "scheduledAt": record.scheduled_at,
+        },
+    }
+
+
+def end_data(operation: Literal["delete", "dispatch"], schedule_id: str) -> dict[str, Any]:
+    """Return the canonical ``data`` of a delete or a dispatch."""
+    return {"version": SCHEDULE_CHANGE_VERSION, "operation": operation, "id": schedule_id}
+
+
+def event_type(event: object) -> object:
+    """Return the ``type`` of an event; raise ScheduleLogError for what is no event at all."""
+    if type(event) is not dict and not isinstance(event, Mapping):
+        _refuse("an event must be an object")
+    return event.get("type")
+
+
+def check_position(value: object, length: int, *, what: str) -> int:
+    """Return ``value`` as a position from 0 to ``length``; raise ScheduleLogError otherwise."""
+    position = whole_number(value)
+    if position is None or not 0 <= position <= length:
+        msg = f"{what} must be a whole number from 0 to {length}, not {value!r}"
+        raise ScheduleLogError(msg)
+    return position
+
+
+def segment_start(events: EventLog, dispatch_seq: int, seed_length: int) -> int:
+    """Return where the ownership segment of the event at ``dispatch_seq`` begins.
+
+    An event that the session owns: ``seed_length``. An inherited one: after the nearest preceding
+    ``session/end-seed``, or 0. O(distance to that marker).
+    """
+    if dispatch_seq >= seed_length:
+        return seed_length
+    for position in range(dispatch_seq - 1, -1, -1):
+        if event_type(events[position]) == END_SEED:
+            return position + 1
+    return 0

@@ -1,0 +1,285 @@
+"""The fold: an incremental projection of one session's reminders, and the same fold from scratch.
+
+Each event is consumed once. The projection never advances past a corrupt event, so every later read reports it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Literal, NamedTuple
+
+from schedule_sm.core.errors import ScheduleLogError
+from schedule_sm.core.event_log import Change, Event, EventLog, check_position, event_type, read_change
+from schedule_sm.core.instants import format_instant
+from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord
+
+_COMPACT_AT = 64
+"""Heaps smaller than this are not worth compacting."""
+
+
+class Entry:
+    """One active reminder in the index: slotted, because a session may hold 100,000 of them."""
+
+    __slots__ = ("after_seconds", "id", "order", "prompt", "target_ms")
+
+    def __init__(self, change: Change, order: int) -> None:
+        """Index the create in ``change``; ``order`` is its rank among the session's creates."""
+        self.id = change.id
+        self.prompt = change.prompt
+        self.after_seconds = change.after_seconds
+        self.target_ms = change.target_ms
+        self.order = order
+
+    @property
+    def scheduled_at(self) -> str:
+        """The target as a canonical instant."""
+        return format_instant(self.target_ms)
+
+    @property
+    def record(self) -> AfterRecord:
+        """The durable record this entry stands for."""
+        return AfterRecord.model_construct(
+            id=self.id,
+            kind="after",
+            prompt=self.prompt,
+            after_seconds=self.after_seconds,
+            scheduled_at=self.scheduled_at,
+        )
+
+
+class Ended(NamedTuple):
+    """A change that ended a reminder."""
+
+    operation: Literal["delete", "dispatch"]
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedSchedules:
+    """What a fold from scratch yields."""
+
+    active: tuple[AfterRecord, ...]
+    """Active records in create order."""
+    seen_ids: tuple[str, ...]
+    """Every id ever created, in create order."""
+
+
+class ChangeReader:
+    """One reader's own position in a projection: it is handed every change once, in order.
+
+    After the log shrank or was replaced, and on its first read, ``take`` reports a fresh start instead.
+    """
+
+    def __init__(self, projection: Projection) -> None:
+        """Start unsynced: the first ``take`` is a fresh start."""
+        self._projection = projection
+        self._generation = -1
+        self._position = 0
+
+    def take(self) -> list[Entry | Ended] | None:
+        """Return the changes since the last call, or ``None`` for a fresh start (read ``active`` instead)."""
+        projection = self._projection
+        position, self._position = self._position, projection.changes_consumed
+        if self._generation != projection.generation:
+            self._generation = projection.generation
+            return None
+        return projection.changes_since(position)
+
+    @property
+    def position(self) -> int:
+        """How many changes this reader has been handed, in its generation."""
+        return self._position if self._generation == self._projection.generation else -1
+
+    def close(self) -> None:
+        """Give the position up, so that the projection may forget the changes kept for it."""
+        self._projection.drop_reader(self)
+
+
+class Projection:
+    """The reminders of one session, kept in step with its log; create, end and "earliest" cost O(log n)."""
+
+    def __init__(self, seed_length: object = 0) -> None:
+        """Fold only what lies behind the first ``seed_length`` events (checked at the first sync)."""
+        self._seed_length = seed_length
+        self._readers: list[ChangeReader] = []
+        self.generation = 0
+        """Raised each time the log was found shrunken or replaced."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self._position: int | None = None  # where to read next; None until the seed length was checked
+        self._log: EventLog | None = None
+        self._first: Event | None = None
+        self._last: Event | None = None
+        self.active: dict[str, Entry] = {}
+        """Active entries by id, in create order."""
+        self.seen: dict[str, None] = {}
+        """Every id ever created, in create order."""
+        self._heap: list[tuple[int, int, str]] = []
+        self._journal: list[Entry | Ended] = []
+        self._journal_start = 0
+        self._next_number = 1
+
+    # -- reading the log ----------------------------------------------------------------------------------
+
+    def sync(self, events: EventLog) -> None:
+        """Consume what ``events`` holds beyond the last sync; O(new events).
+
+        Raises:
+            ScheduleLogError: at the first event that cannot be folded; nothing of it is kept, and every
+                later call raises again until the log is mended.
+        """
+        if self._position is not None and not self._is_continuation(events):
+            self.generation += 1
+            self._reset()
+        length = len(events)
+        if self._position is None:
+            self._position = check_position(self._seed_length, length, what="seed length")
+        self._log = events
+        position = self._position
+        try:
+            while position < length:
+                event = events[position]
+                try:
+                    if event_type(event) == SCHEDULE_CHANGE:
+                        self._apply(read_change(event.get("data")))
+                except ScheduleLogError as error:
+                    raise error.located(seq=position) from error
+                position += 1
+        finally:
+            if position > self._position:
+                self._first, self._last = events[0], events[position - 1]
+                self._position = position
+        self._forget_read_changes()
+
+    def _is_continuation(self, events: EventLog) -> bool:
+        """Whether ``events`` still begins with what was consumed, judged in O(1) for a log that only grows."""
+        position = self._position or 0
+        if len(events) < position:
+            return False
+        if self._last is None or position == 0:
+            return True
+        last = events[position - 1]
+        if events is self._log or (last is self._last and events[0] is self._first):
+            return last is self._last or last == self._last
+        return self._replays_to_the_same(events, position)
+
+    def _replays_to_the_same(self, events: EventLog, position: int) -> bool:
+        """O(events): another sequence object of other event objects; a host may have copied or replaced the log."""
+        other = Projection(self._seed_length)
+        try:
+            other.sync(events[:position])
+        except ScheduleLogError:
+            return False
+        return other.folded() == self.folded()
+
+    def check(self, change: Change) -> None:
+        """Raise ScheduleLogError if ``change`` could not be folded next."""
+        if change.operation == "create":
+            if change.id in self.seen:
+                msg = f"id {change.id!r} is created a second time"
+                raise ScheduleLogError(msg)
+        elif change.id not in self.active:
+            msg = f"{change.operation} of {change.id!r}, which is not active"
+            raise ScheduleLogError(msg)
+
+    def _apply(self, change: Change) -> None:
+        self.check(change)
+        if change.operation == "create":
+            entry = Entry(change, len(self.seen))
+            self.seen[change.id] = None
+            self.active[change.id] = entry
+            heappush(self._heap, (entry.target_ms, entry.order, entry.id))
+            self._note(entry)
+            return
+        del self.active[change.id]
+        self._note(Ended(change.operation, change.id))
+        if len(self._heap) > _COMPACT_AT and len(self._heap) > 2 * len(self.active):
+            self._heap = [(entry.target_ms, entry.order, entry.id) for entry in self.active.values()]
+            heapify(self._heap)
+
+    # -- what the fold yields -----------------------------------------------------------------------------
+
+    def earliest(self) -> Entry | None:
+        """Return the active entry with the earliest target, ties in create order; amortised O(log n)."""
+        heap = self._heap
+        while heap:
+            entry = self.active.get(heap[0][2])
+            if entry is not None:
+                return entry
+            heappop(heap)
+        return None
+
+    def allocate_id(self) -> str:
+        """Return the next free id: ``schedule-N``, N counting from the ids ever seen + 1 past any used one."""
+        number = max(self._next_number, len(self.seen) + 1)
+        while f"schedule-{number}" in self.seen:
+            number += 1
+        self._next_number = number
+        return f"schedule-{number}"
+
+    def folded(self) -> FoldedSchedules:
+        """Return an immutable copy of the whole state; O(active + seen)."""
+        return FoldedSchedules(tuple(entry.record for entry in self.active.values()), tuple(self.seen))
+
+    # -- readers of changes -------------------------------------------------------------------------------
+
+    def open_reader(self) -> ChangeReader:
+        """Return a reader with its own position; close it when it is no longer read."""
+        reader = ChangeReader(self)
+        self._readers.append(reader)
+        return reader
+
+    def drop_reader(self, reader: ChangeReader) -> None:
+        """Forget ``reader``; a second call does nothing."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+
+    @property
+    def changes_consumed(self) -> int:
+        """How many changes were consumed in this generation."""
+        return self._journal_start + len(self._journal)
+
+    def changes_since(self, position: int) -> list[Entry | Ended]:
+        """Return the changes from ``position`` on, in order."""
+        return self._journal[position - self._journal_start :]
+
+    def _note(self, change: Entry | Ended) -> None:
+        if self._readers:
+            self._journal.append(change)
+        else:
+            self._journal_start += 1
+
+    def _forget_read_changes(self) -> None:
+        # a reader in front of a fresh start reads `active`, so it holds nothing back
+        behind = [reader.position for reader in self._readers if reader.position >= 0]
+        keep_from = min(behind, default=self.changes_consumed)
+        if keep_from > self._journal_start:
+            del self._journal[: keep_from - self._journal_start]
+            self._journal_start = keep_from
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Iterate over the active entries in create order."""
+        return iter(self.active.values())
+
+
+def fold_schedule_events(events: EventLog, seed_length: object = 0) -> FoldedSchedules:
+    """Fold a whole log from scratch, skipping its first ``seed_length`` events; O(events).
+
+    Raises:
+        ScheduleLogError: if an event cannot be folded, or ``seed_length`` is out of range.
+    """
+    projection = Projection(seed_length)
+    projection.sync(events)
+    return projection.folded()
+
+
+def allocate_schedule_id(folded: FoldedSchedules) -> str:
+    """Return the id that the next create gets: ``schedule-N``, N = ids ever seen + 1, past any used one."""
+    seen = set(folded.seen_ids)
+    number = len(seen) + 1
+    while f"schedule-{number}" in seen:
+        number += 1
+    return f"schedule-{number}"
