@@ -1,0 +1,27 @@
+"""Checkpoint and barrier: ask the host whether a session's log is durable, and take only ``True`` for yes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedule_sm.host import Context, Session
+
+
+@dataclass(frozen=True, slots=True)
+class FlushOutcome:
+    """Whether every event in the log at the call is durable, and what went wrong if that is not known."""
+
+    confirmed: bool
+    error: Exception | None = None
+
+
+async def flush(ctx: Context, session: Session) -> FlushOutcome:
+    """Flush ``session``; anything but ``True`` (another value, an exception, no service) is "not confirmed".
+
+    It never raises but for cancellation; the host bounds how long it takes.
+    """
+    try:
+        answer: object = await ctx.sessions.flush(session)
+    except Exception as error:  # noqa: BLE001 - the caller logs it and steps its chart along a retry edge
+        return FlushOutcome(confirmed=False, error=error)
+    return FlushOutcome(confirmed=answer is True)

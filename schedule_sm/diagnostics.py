@@ -1,0 +1,40 @@
+"""Diagnostics of owner and tools: one logger, every warning with its kind, session and agent, never a prompt."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Literal, TypeAlias
+
+from schedule_sm.host import Agent
+
+WarningKind: TypeAlias = Literal[
+    "preflight", "barrier", "followup", "append", "corrupt_log", "idle_wait", "owner", "start"
+]
+
+_logger = logging.getLogger("schedule_sm")
+
+
+def warn(
+    kind: WarningKind,
+    what: str,
+    agent: Agent,
+    error: BaseException | None = None,
+    *,
+    level: int = logging.WARNING,
+    **fields: Any,
+) -> None:
+    """Log ``what`` happened to ``agent``'s reminders, with the traceback of ``error``.
+
+    The record carries ``kind``, ``session_id`` and ``agent_id`` (and ``fields``) as attributes.
+    """
+    session_id = agent.session.id
+    _logger.log(
+        level,
+        "%s: %s (session %s, agent %s)",
+        kind,
+        what,
+        session_id,
+        agent.id,
+        exc_info=error,
+        extra={"kind": kind, "session_id": session_id, "agent_id": agent.id, **fields},
+    )

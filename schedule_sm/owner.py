@@ -1,0 +1,421 @@
+"""The owner: the asyncio loop that performs what the charts and the decision ask for, one drive at a time.
+
+It does the I/O and reports what happened; it decides nothing. From the reservation to the append nothing awaits: that
+window is one plain function in ``admission``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from schedule_sm.admission import Admission, Attempt
+from schedule_sm.barrier import flush
+from schedule_sm.clock import MAX_SEGMENT_MS, Clock, LoopClock, Timer
+from schedule_sm.core.charts import OwnerEvent
+from schedule_sm.core.cursor import ALL_STEPS, OWNER, Cursor, Observers
+from schedule_sm.core.decision import Deliver, Empty, WaitUntil, decide
+from schedule_sm.core.deliveries import Deliveries
+from schedule_sm.core.errors import ScheduleLogError, WouldDeadlockError
+from schedule_sm.core.snapshot import OwnerSnapshot, reminder_snapshots, taken
+from schedule_sm.diagnostics import WarningKind, warn
+from schedule_sm.host import Agent, Context
+from schedule_sm.idle_wait import IdleWait
+from schedule_sm.synchronous import synchronous
+from schedule_sm.transaction import Ticket, shared_session
+
+
+class Trigger(Enum):
+    """Where a wish to drive came from."""
+
+    IDLE = "idle"
+    """The idle wait ended, or the agent's status became idle."""
+    OWN = "own"
+    """What our own refused or failed attempt caused; tried once more and then dropped."""
+    ELSEWHERE = "elsewhere"
+    """Start, timer, management, the host."""
+
+
+class ScheduleOwner:
+    """Delivers the reminders of one live root agent; one per agent.
+
+    ``start``, ``recompute``, ``request_stop`` and ``snapshot`` are synchronous and may be called from anywhere on the
+    loop's thread, also from inside a host call.
+    """
+
+    def __init__(
+        self, ctx: Context, agent: Agent, *, clock: Clock | None = None, observers: Observers | None = None
+    ) -> None:
+        """Own the reminders of ``agent``'s session; nothing happens before ``start``."""
+        self._ctx = ctx
+        self._agent = agent
+        self._clock = clock or LoopClock()
+        self._observers = observers or Observers(ALL_STEPS)
+        self._shared = shared_session(agent.session)
+        self._deliveries = Deliveries(self._shared.projection, self._observers)
+        self._now_ms = self._last_known_ms()
+        self._cursor = Cursor(OWNER, agent.id, self._now_ms, self._observers)
+        self._admission = Admission(
+            ctx, agent, self._shared, self._deliveries, read_clock=self._read_clock, is_over=self._is_over
+        )
+        self._idle = IdleWait(
+            agent,
+            self._clock,
+            on_idle=lambda: self._trigger(Trigger.IDLE),
+            on_failed=self._idle_failed,
+            on_pause_over=self._pause_over,
+        )
+        self._dirty: set[Trigger] = set()
+        self._wakeup = asyncio.Event()
+        self._final = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._ticket: Ticket | None = None
+        self._timer: Timer | None = None
+        self._target_ms: int | None = None
+        self._undo: list[Callable[[], None]] = []
+
+    # -- what anybody may call ------------------------------------------------------------------------------
+
+    @property
+    def agent(self) -> Agent:
+        """The agent whose reminders it delivers."""
+        return self._agent
+
+    @property
+    def state(self) -> str:
+        """The owner chart's state."""
+        return self._cursor.state
+
+    def start(self) -> None:
+        """Begin; the first drive comes a loop turn later. Does nothing unless freshly made."""
+        if self.state != "starting" or self._task is not None:
+            return
+        self._dirty.add(Trigger.ELSEWHERE)
+        self._undo.append(self._agent.ctx.on("agent/status", self._on_status))
+        self._undo.append(self._clock.watch(self._on_clock_jump))
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), name=f"schedule-sm owner {self._agent.id}", context=contextvars.copy_context()
+        )
+
+    def recompute(self) -> None:
+        """Ask for one more drive: a tool, the host or a test has reason to think that something changed."""
+        self._trigger(Trigger.ELSEWHERE)
+
+    def request_stop(self) -> None:
+        """Begin to stop: no further host call but what is in flight. Does nothing once stopping or final."""
+        if self._cursor.can("stop"):
+            self._step("stop")
+            self._leave()
+
+    async def wait_stopped(self) -> None:
+        """Return when the state is final and the drive, the idle wait and the agent's transactions have ended.
+
+        Raises:
+            WouldDeadlockError: from the owner's own task or a holder of the session's lane, which would wait for
+                itself; call it from another task.
+        """
+        current = asyncio.current_task()
+        if current is not None and (current is self._task or self._shared.lane.is_held_by(current)):
+            msg = "wait_stopped() would wait for its own caller; call request_stop() here and wait in another task"
+            raise WouldDeadlockError(msg)
+        await self._final.wait()
+        await self._idle.wait_ended()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+        await self._shared.transactions_ended(self._agent)
+
+    def snapshot(self) -> OwnerSnapshot:
+        """Return what is known without a flush and a fold: unconfirmed, for people who ask why."""
+        return OwnerSnapshot(
+            state=self.state,
+            since_ms=self._cursor.since_ms,
+            last=taken(self._cursor.last),
+            reminders=reminder_snapshots(self._deliveries),
+        )
+
+    # -- triggers -------------------------------------------------------------------------------------------
+
+    def _trigger(self, source: Trigger) -> None:
+        if self._task is None or self.state == "stopping" or self._cursor.is_final:
+            return
+        if self._admission.is_open:
+            self._admission.triggered = True
+            return
+        if source is Trigger.ELSEWHERE:
+            self._idle.end_pause()
+        self._dirty.add(source)
+        self._wakeup.set()
+
+    def _on_status(self, *news: object) -> None:
+        status = news[-1] if news and isinstance(news[-1], str) else self._agent.status
+        if status != "idle" or self._idle.is_open or self._idle.is_pausing or self._admission.is_open:
+            return
+        if self.state not in ("blocked", "parked"):
+            return
+        if self._idle.must_pause:
+            self._idle.pause()
+        else:
+            self._trigger(Trigger.IDLE)
+
+    def _idle_failed(self, error: Exception) -> None:
+        if self._is_known_live():
+            warn("idle_wait", "the wait for the agent to become idle failed", self._agent, error)
+        if self.state == "blocked":
+            self._step("idle_lost")
+
+    def _pause_over(self) -> None:
+        if self.state == "blocked":
+            self._idle.open_now()
+        else:
+            self._trigger(Trigger.IDLE)
+
+    def _on_clock_jump(self) -> None:
+        if self.state != "waiting" or self._target_ms is None:
+            return
+        now_ms = self._read_clock()
+        if now_ms is None or now_ms >= self._target_ms:
+            self._trigger(Trigger.ELSEWHERE)
+        else:
+            self._arm_timer(self._target_ms, now_ms)
+
+    # -- the loop -------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            await asyncio.sleep(0)  # the creator of the agent finishes first
+            while self.state != "stopping" and not self._cursor.is_final:
+                if not self._dirty:
+                    self._wakeup.clear()
+                    await self._wakeup.wait()
+                    continue
+                self._cancel_timer()
+                self._step("wake")
+                while self.state == "driving":
+                    await self._drive()
+                    await asyncio.sleep(0)  # a flush that never suspends must not starve the loop
+            await self._idle.wait_ended()
+        except asyncio.CancelledError:
+            self.request_stop()
+            raise
+        except Exception as error:  # noqa: BLE001 - _fault logs it with its traceback
+            self._fault("crashed", "owner", "the owner failed unexpectedly", error)
+        finally:
+            self._finish()
+
+    async def _drive(self) -> None:
+        if self._is_over():
+            self._dirty.clear()  # a registry that raises is asked again at the next trigger, not at once
+            return
+        self._ticket = self._shared.lane.request()
+        try:
+            if not await self._ticket.granted():
+                return
+            triggers, self._dirty = self._dirty, set()
+            if self._is_over():
+                return
+            delivered = await self._drive_in_lane(may_retry=Trigger.OWN not in triggers)
+            self._idle.note_drive(by_idle=triggers == {Trigger.IDLE}, delivered=delivered)
+            if self.state == "blocked":
+                self._idle.open()
+        finally:
+            self._ticket.leave()
+            self._ticket = None
+
+    async def _drive_in_lane(self, *, may_retry: bool) -> bool:
+        """One pass: flush, fold, decide, act; whether a reminder was delivered."""
+        now_ms = self._read_clock()
+        self._deliveries.before_flush(now_ms)
+        if not await self._flush("preflight", "the checkpoint was not confirmed") or not self._fold():
+            return False
+        now_ms = self._read_clock()
+        self._deliveries.take_changes(now_ms)
+        if now_ms is None:
+            self._host_failed()
+            return False
+        self._deliveries.after_flush(now_ms)
+        match decide(self._shared.projection, now_ms):
+            case Empty():
+                self._step("settle")
+            case WaitUntil(target_ms):
+                self._wait_for(target_ms, now_ms)
+            case Deliver(entry):
+                attempt = self._admission.attempt(entry)
+                return await self._conclude(attempt, may_retry=may_retry)
+        return False
+
+    async def _conclude(self, attempt: Attempt, *, may_retry: bool) -> bool:
+        """Act on what the window yielded: faults first, then stopping and lost, then the outcome."""
+        self._keep_triggers(attempt, may_retry=may_retry)
+        match attempt:
+            case Attempt.CORRUPT:
+                self._fault("corrupt", "corrupt_log", "the log cannot be folded", self._admission.error)
+            case Attempt.APPEND_FAILED:
+                what = "the message is queued, but its dispatch could not be recorded"
+                self._fault("append_failed", "append", what, self._admission.error)
+            case Attempt.DELIVERED:
+                if await self._flush("barrier", "the dispatch was not confirmed"):
+                    self._step("again")
+            case _ if not self._is_over():
+                self._conclude_undelivered(attempt)
+        return attempt is Attempt.DELIVERED
+
+    def _conclude_undelivered(self, attempt: Attempt) -> None:
+        match attempt:
+            case Attempt.REFUSED:
+                self._deliveries.refused(self._now_ms)
+                self._step("refused")
+            case Attempt.NOT_DUE:
+                target = self._shared.projection.earliest()
+                self._wait_for(self._now_ms if target is None else target.target_ms, self._now_ms)
+            case Attempt.GONE:
+                self._step("again")
+            case Attempt.ENQUEUE_FAILED:
+                self._step("enqueue_failed")
+            case Attempt.HOST_FAILED:
+                self._host_failed()
+
+    def _keep_triggers(self, attempt: Attempt, *, may_retry: bool) -> None:
+        """What the attempt itself triggered counts in full if it went through, else once."""
+        if self._admission.triggered:
+            self._admission.triggered = False
+            if attempt not in (Attempt.REFUSED, Attempt.ENQUEUE_FAILED, Attempt.HOST_FAILED):
+                self._trigger(Trigger.ELSEWHERE)
+            elif may_retry:
+                self._trigger(Trigger.OWN)
+
+    async def _flush(self, kind: WarningKind, what: str) -> bool:
+        """Flush and settle the cursors; whether the drive goes on after it."""
+        outcome = await flush(self._ctx, self._agent.session)
+        if outcome.confirmed:
+            self._deliveries.flush_confirmed(self._now_ms)
+        else:
+            self._deliveries.flush_unconfirmed(self._now_ms)
+            if self._is_known_live():
+                warn(kind, what, self._agent, outcome.error)
+        if self._is_over():
+            return False
+        if not outcome.confirmed:
+            self._step("unconfirmed")
+        return outcome.confirmed
+
+    def _fold(self) -> bool:
+        try:
+            self._shared.projection.sync(self._agent.session.events)
+        except ScheduleLogError as error:
+            located = error.located(session_id=self._agent.session.id)
+            self._fault("corrupt", "corrupt_log", "the log cannot be folded", located)
+            return False
+        return True
+
+    # -- steps ----------------------------------------------------------------------------------------------
+
+    def _step(self, event: OwnerEvent) -> None:
+        self._cursor.step(event, self._now_ms)
+
+    def _is_over(self) -> bool:
+        """Whether the drive ends here: stopping first, then no longer live, then a registry that raises."""
+        if self.state != "driving":
+            return True
+        try:
+            live = self._is_live()
+        except Exception as error:  # noqa: BLE001 - a host call: parked, the next trigger retries
+            warn("owner", "the agent registry failed", self._agent, error)
+            self._host_failed()
+            return True
+        if not live:
+            self._step("lost")
+            self._leave()
+        return not live
+
+    def _is_live(self) -> bool:
+        agents = self._ctx.agents
+        current = synchronous(agents.get(self._agent.id), "agents.get")
+        return current is self._agent and bool(synchronous(agents.is_root(self._agent), "agents.is_root"))
+
+    def _is_known_live(self) -> bool:
+        """Whether a warning is still of interest: an agent that has departed is not spoken of."""
+        try:
+            return self._is_live()
+        except Exception:  # noqa: BLE001 - the failing registry is reported where the drive asks it
+            return True
+
+    def _host_failed(self) -> None:
+        self._deliveries.host_failed(self._now_ms)
+        self._step("host_failed")
+
+    def _read_clock(self) -> int | None:
+        """Return the wall clock in ms, or ``None`` (and a warning) when it cannot be read."""
+        try:
+            self._now_ms = synchronous(self._clock.now_ms(), "the clock")
+        except Exception as error:  # noqa: BLE001 - a host call: the caller steps host_failed
+            warn("owner", "the clock cannot be read", self._agent, error)
+            return None
+        return self._now_ms
+
+    def _last_known_ms(self) -> int:
+        try:
+            return self._clock.now_ms()
+        except Exception:  # noqa: BLE001 - only a snapshot's since_ms depends on it; each drive reports it
+            return 0
+
+    # -- timer ----------------------------------------------------------------------------------------------
+
+    def _wait_for(self, target_ms: int, now_ms: int) -> None:
+        self._step("wait")
+        self._target_ms = target_ms
+        self._arm_timer(target_ms, now_ms)
+
+    def _arm_timer(self, target_ms: int, now_ms: int) -> None:
+        self._cancel_timer(keep_target=True)
+        delay_ms = min(max(target_ms - now_ms, 0), MAX_SEGMENT_MS)
+        self._timer = self._clock.call_later(delay_ms, self._timer_ended)
+
+    def _timer_ended(self) -> None:
+        self._timer = None
+        self._trigger(Trigger.ELSEWHERE)
+
+    def _cancel_timer(self, *, keep_target: bool = False) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not keep_target:
+            self._target_ms = None
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        """Entered stopping: give up every wait that is not a flush."""
+        self._cancel_timer()
+        self._idle.cancel()
+        if self._ticket is not None:
+            self._ticket.give_up_waiting()
+        self._wakeup.set()
+        if self._task is None:
+            self._finish()
+
+    def _fault(self, event: OwnerEvent, kind: WarningKind, what: str, error: Exception | None) -> None:
+        warn(kind, what, self._agent, error, level=logging.ERROR)
+        if self._cursor.can(event):
+            self._step(event)
+        elif self._cursor.can("stop"):
+            self._step("stop")
+            self._step(event)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._cancel_timer()
+        self._idle.cancel()
+        self._deliveries.detach(self._now_ms)
+
+    def _finish(self) -> None:
+        """Nothing is in flight: detach every cursor and reach the final state."""
+        self._let_go()
+        for undo in self._undo:
+            undo()
+        self._undo.clear()
+        if self.state == "stopping":
+            self._step("drained")
+        self._final.set()

@@ -1,0 +1,336 @@
+"""The three tools of one agent: schedule_create, schedule_list and schedule_delete. Errors are values.
+
+Arguments are judged here and only here, before any I/O; everything after that happens under the session's lane, in a
+task that holds it to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+from schedule_sm.barrier import flush
+from schedule_sm.clock import Clock, LoopClock
+from schedule_sm.core.ecmascript import escape_surrogates, trim
+from schedule_sm.core.errors import SENTENCES, ErrorCode, ScheduleInputError, ScheduleLogError
+from schedule_sm.core.event_log import create_data, end_data
+from schedule_sm.core.projection import Projection
+from schedule_sm.core.records import (
+    DELIVERY_MODE,
+    SCHEDULE_CHANGE,
+    AfterRecord,
+    check_after_seconds,
+    check_id,
+    create_after_record,
+    schedule_view,
+)
+from schedule_sm.diagnostics import warn
+from schedule_sm.host import Agent, Context, Dispose, ToolResult
+from schedule_sm.synchronous import synchronous
+from schedule_sm.tool_catalog import TOOL_NAMES, tool_catalog
+from schedule_sm.transaction import Transaction, shared_session
+
+TOOL_TIMEOUT_S = 30.0
+"""How long a caller waits, the lane included, before it is told that nothing is certain."""
+
+Operation: TypeAlias = Literal["create", "list", "delete"]
+Value: TypeAlias = Any
+"""Plain JSON data."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Notified(Protocol):
+    """Who is told that something may have changed: the session's owner."""
+
+    def recompute(self) -> None:
+        """Drive once more."""
+
+
+def error_value(code: ErrorCode, operation: str | None = None, schedule_id: str | None = None) -> Value:
+    """Return an error value: code, its fixed sentence, then operation and id where given."""
+    value = {"code": code, "message": SENTENCES[code]}
+    if operation is not None:
+        value["operation"] = operation
+    if schedule_id is not None:
+        value["id"] = schedule_id
+    return value
+
+
+def render_value(value: Value) -> str:
+    """Return ``value`` as the compact canonical JSON that a model is shown; always valid UTF-8."""
+    return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+class _Refused(Exception):  # noqa: N818 - carries an answer, not a fault
+    """Ends a transaction with an error value."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value["code"])
+        self.value = value
+
+
+class AgentTools:
+    """What the three tools of one agent share."""
+
+    def __init__(
+        self, ctx: Context, agent: Agent, owner: Notified, *, clock: Clock | None, tool_timeout_s: float
+    ) -> None:
+        """Serve ``agent`` alone; tell ``owner`` after every confirmed flush."""
+        self._ctx = ctx
+        self.agent = agent
+        self._owner = owner
+        self._clock = clock or LoopClock()
+        self._timeout_s = tool_timeout_s
+        self._shared = shared_session(agent.session)
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the lane to this agent's calls: waiters leave it, a holder stops before its append."""
+        self._is_closed = True
+        for transaction in self._shared.transactions_of(self.agent):
+            transaction.close()
+
+    async def transact(self, operation: Operation, work: _Work, schedule_id: str | None = None) -> Value:
+        """Run ``work`` under the lane; the caller may leave at any time, the transaction ends by itself."""
+        lane = self._shared.lane
+        if self._is_closed or lane.is_held_by(asyncio.current_task()):
+            return error_value("internal_error")
+        transaction = self._shared.begin(
+            self.agent, lambda running: self._run(work, running), error_value("internal_error")
+        )
+        transaction.schedule_id = schedule_id
+        task = transaction.task
+        assert task is not None
+        try:
+            await asyncio.wait({task}, timeout=self._timeout_s)
+        except asyncio.CancelledError:
+            transaction.abandon()
+            raise
+        if not task.done() or task.cancelled():
+            transaction.abandon()
+            return error_value("persistence_uncertain", operation, transaction.schedule_id)
+        return task.result()
+
+    async def _run(self, work: _Work, transaction: Transaction) -> Value:
+        try:
+            return await work(transaction)
+        except _Refused as refusal:
+            return refusal.value
+        except ScheduleLogError as error:
+            located = error.located(session_id=self.agent.session.id)
+            warn("corrupt_log", "the log cannot be folded", self.agent, located)
+            return error_value("corrupt_schedule_log")
+        except Exception:  # a host call or a fault of our own: the answer is a value all the same
+            _logger.exception("a reminder tool failed (session %s)", self.agent.session.id)
+            return error_value("internal_error")
+
+    # -- the parts of a transaction -------------------------------------------------------------------------
+
+    async def fold(self, operation: Operation, transaction: Transaction) -> Projection:
+        """Flush, notify, fold: the only way to read what is confirmed."""
+        await self._flush("preflight", operation, transaction)
+        projection = self._shared.projection
+        projection.sync(self.agent.session.events)
+        return projection
+
+    async def append(self, operation: Operation, data: dict[str, Any], transaction: Transaction) -> None:
+        """Append one change, confirm it and notify; the mark is read right before the append."""
+        if transaction.is_abandoned:
+            raise _Refused(error_value("internal_error"))
+        synchronous(self.agent.session.append(SCHEDULE_CHANGE, data), "session.append")
+        await self._flush("barrier", operation, transaction)
+
+    async def _flush(
+        self, kind: Literal["preflight", "barrier"], operation: Operation, transaction: Transaction
+    ) -> None:
+        outcome = await flush(self._ctx, self.agent.session)
+        if not outcome.confirmed:
+            warn(kind, f"flush of {operation} not confirmed", self.agent, outcome.error, operation=operation)
+            raise _Refused(error_value("persistence_uncertain", operation, transaction.schedule_id))
+        try:
+            self._owner.recompute()
+        except Exception:  # the notification changes nothing about the result
+            _logger.exception("the owner of session %s could not be notified", self.agent.session.id)
+
+    def now_ms(self) -> int:
+        """Return the wall clock in ms."""
+        return self._clock.now_ms()
+
+    def serves(self, caller: object) -> bool:
+        """Whether ``caller`` is this agent, on the event loop that its session lives on."""
+        return caller is self.agent and asyncio.get_running_loop() is self._loop
+
+    # -- the three calls ------------------------------------------------------------------------------------
+
+    async def create(self, arguments: Mapping[str, Any]) -> Value:
+        """Validate and create; see DESIGN section 3 for the order of the checks."""
+        if "after_seconds" not in arguments or arguments.keys() - {"prompt", "after_seconds"}:
+            return error_value("invalid_selector")
+        prompt = arguments.get("prompt")
+        if not isinstance(prompt, str) or not trim(prompt):
+            return error_value("invalid_prompt")
+        try:
+            seconds = check_after_seconds(arguments["after_seconds"])
+        except ValueError:
+            return error_value("invalid_rule")
+
+        async def work(transaction: Transaction) -> Value:
+            projection = await self.fold("create", transaction)
+            schedule_id = projection.allocate_id()
+            try:
+                record = create_after_record(schedule_id, prompt, seconds, self.now_ms())
+            except ScheduleInputError as error:
+                raise _Refused(error_value(error.code)) from error  # type: ignore[arg-type]  # one of InputCode
+            transaction.schedule_id = schedule_id
+            await self.append("create", create_data(record), transaction)
+            return self._created_view(record)
+
+        return await self.transact("create", work)
+
+    def _created_view(self, record: AfterRecord) -> Value:
+        try:
+            now_ms = self.now_ms()
+        except (
+            Exception
+        ):  # the reminder is durable; only whether it is overdue already depends on this reading
+            _logger.exception("the clock cannot be read (session %s)", self.agent.session.id)
+            now_ms = record.target_ms - record.after_seconds * 1_000
+        return schedule_view(record, now_ms).model_dump(mode="json", by_alias=True)
+
+    async def list(self, arguments: Mapping[str, Any]) -> Value:
+        """List the active reminders in create order."""
+
+        async def work(transaction: Transaction) -> Value:
+            return list_views(await self.fold("list", transaction), self.now_ms())
+
+        return await self.transact("list", work)
+
+    async def delete(self, arguments: Mapping[str, Any]) -> Value:
+        """Delete one active reminder; its id was checked before the caller was."""
+        schedule_id: str = arguments["id"]
+
+        async def work(transaction: Transaction) -> Value:
+            projection = await self.fold("delete", transaction)
+            if schedule_id not in projection.active:
+                return {"id": schedule_id, "deleted": False, "code": "schedule_not_found"}
+            await self.append("delete", end_data("delete", schedule_id), transaction)
+            return {"id": schedule_id, "deleted": True}
+
+        return await self.transact("delete", work, schedule_id)
+
+
+_Work: TypeAlias = Callable[[Transaction], Awaitable[Value]]
+
+
+def list_views(projection: Projection, now_ms: int) -> list[Value]:
+    """Return the canonical views of every active reminder at one ``now_ms``, in create order.
+
+    Built without a model each: a session may hold 10,000 of them.
+    """
+    return [
+        {
+            "id": entry.id,
+            "kind": "after",
+            "prompt": entry.prompt,
+            "afterSeconds": entry.after_seconds,
+            "scheduledAt": entry.scheduled_at,
+            "state": "overdue" if now_ms >= entry.target_ms else "scheduled",
+            "deliveryMode": DELIVERY_MODE,
+        }
+        for entry in projection
+    ]
+
+
+def _is_id(arguments: Mapping[str, Any]) -> bool:
+    try:
+        check_id(arguments.get("id"))
+    except ValueError:
+        return False
+    return True
+
+
+class ScheduleTool:
+    """One of the three, as a host offers it."""
+
+    def __init__(
+        self,
+        name: str,
+        tools: AgentTools,
+        call: Callable[[Mapping[str, Any]], Awaitable[Value]],
+        *,
+        precheck: Callable[[Mapping[str, Any]], bool] | None = None,
+    ) -> None:
+        """Take name, description and schemas from the catalogue; ``precheck`` comes before the caller check."""
+        constants = tool_catalog()[name]
+        self.name = name
+        self.description: str = constants["description"]
+        self.parameters: Mapping[str, Any] = constants["parameters"]
+        self.output_schema: Mapping[str, Any] = constants["output_schema"]
+        self._tools = tools
+        self._call = call
+        self._precheck = precheck
+
+    async def execute(
+        self,
+        raw_arguments: object,
+        caller: object,
+        *,
+        call_id: str | None = None,
+        turn_id: str | None = None,
+    ) -> ToolResult:
+        """Carry out one call on behalf of ``caller``; whatever the model sent, the answer is a value."""
+        value = await self._value(raw_arguments, caller)
+        return ToolResult(value=value, content=render_value(value))
+
+    async def _value(self, raw_arguments: object, caller: object) -> Value:
+        if not isinstance(raw_arguments, Mapping):
+            return error_value("invalid_selector")
+        if self._precheck is not None and not self._precheck(raw_arguments):
+            return error_value("invalid_rule")
+        if not self._tools.serves(caller):
+            return error_value("internal_error")
+        return await self._call(raw_arguments)
+
+
+def register_schedule_tools(
+    ctx: Context,
+    agent: Agent,
+    owner: Notified,
+    *,
+    clock: Clock | None = None,
+    tool_timeout_s: float = TOOL_TIMEOUT_S,
+) -> Dispose:
+    """Offer the three tools in ``agent``'s own scope, all or none; returns what takes them back.
+
+    The disposer unregisters them and closes the session's lane to this agent's calls.
+
+    Raises:
+        Exception: whatever the registry raises for a taken name, after the others were rolled back.
+    """
+    tools = AgentTools(ctx, agent, owner, clock=clock, tool_timeout_s=tool_timeout_s)
+    create, list_, delete = TOOL_NAMES
+    offered = (
+        ScheduleTool(create, tools, tools.create),
+        ScheduleTool(list_, tools, tools.list),
+        ScheduleTool(delete, tools, tools.delete, precheck=_is_id),
+    )
+    undo: list[Dispose] = []
+
+    def dispose() -> None:
+        while undo:
+            undo.pop()()
+        tools.close()
+
+    try:
+        for tool in offered:
+            unregister = synchronous(agent.ctx.tools.register(tool), "tools.register")
+            undo.append(unregister)  # one by one: a taken name rolls back exactly the earlier ones
+    except BaseException:
+        dispose()
+        raise
+    return dispose

@@ -1,0 +1,174 @@
+"""One FIFO lane per session: it serialises a tool's preflight … barrier and one drive of the owner.
+
+A tool's transaction is a task of its own that holds the lane to its end, whatever becomes of its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+from schedule_sm.core.projection import Projection
+from schedule_sm.host import Agent, Session
+
+
+class Ticket:
+    """A place in a lane: waiting, holding or left."""
+
+    __slots__ = ("_granted", "_lane", "holder_task")
+
+    def __init__(self, lane: Lane) -> None:
+        """Wait for ``lane``."""
+        self._lane = lane
+        self._granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.holder_task: asyncio.Task[Any] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is still in the queue."""
+        return not self._granted.done()
+
+    def grant(self) -> None:
+        """Hand the lane over; called by the lane alone."""
+        self._granted.set_result(True)
+
+    async def granted(self) -> bool:
+        """Wait for the lane; ``False`` if the place was given up meanwhile. Its task then is the holder."""
+        granted = await self._granted
+        if granted:
+            self.holder_task = asyncio.current_task()
+        return granted
+
+    def give_up_waiting(self) -> None:
+        """Leave the queue if still in it; a holder stays."""
+        if self.is_waiting:
+            self._granted.set_result(False)
+
+    def leave(self) -> None:
+        """Leave the queue, or free the lane for the next in it; harmless when called twice."""
+        self.give_up_waiting()
+        self._lane.freed(self)
+
+
+class Lane:
+    """FIFO: places are granted in the order of the requests, one at a time, with no overtaking."""
+
+    def __init__(self) -> None:
+        """Start free."""
+        self._holder: Ticket | None = None
+        self._queue: deque[Ticket] = deque()
+
+    def request(self) -> Ticket:
+        """Return a place in the queue, at once granted if the lane is free."""
+        ticket = Ticket(self)
+        self._queue.append(ticket)
+        if self._holder is None:
+            self._grant_next()
+        return ticket
+
+    def freed(self, ticket: Ticket) -> None:
+        """Pass the lane on if ``ticket`` held it."""
+        if self._holder is ticket:
+            self._holder = None
+            self._grant_next()
+
+    def is_held_by(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether ``task`` itself holds the lane, so that it would wait for itself."""
+        return task is not None and self._holder is not None and self._holder.holder_task is task
+
+    def _grant_next(self) -> None:
+        while self._queue:
+            ticket = self._queue.popleft()
+            if ticket.is_waiting:
+                self._holder = ticket
+                ticket.grant()
+                return
+
+
+class Transaction:
+    """One tool call's work under the lane."""
+
+    __slots__ = ("agent", "is_abandoned", "is_closed", "schedule_id", "task", "ticket")
+
+    def __init__(self, agent: Agent, ticket: Ticket) -> None:
+        """Work for ``agent`` once ``ticket`` is granted."""
+        self.agent = agent
+        self.ticket = ticket
+        self.task: asyncio.Task[Any] | None = None
+        self.is_abandoned = False
+        """The mark that is read right before the append: set, nothing is appended any more."""
+        self.is_closed = False
+        """Set with the mark when the agent's tools went away."""
+        self.schedule_id: str | None = None
+        """The reminder it is about, once known."""
+
+    def abandon(self) -> None:
+        """Set the mark; one that only waits for the lane leaves the queue without a host call."""
+        self.is_abandoned = True
+        self.ticket.give_up_waiting()
+
+    def close(self) -> None:
+        """Set the mark because the agent's tools went away."""
+        self.is_closed = True
+        self.abandon()
+
+
+class SharedSession:
+    """What the tools and owners of one session share: its lane, its projection and the running transactions."""
+
+    def __init__(self, session: Session) -> None:
+        """Fold ``session`` from its seed length on."""
+        self.session = session
+        self.lane = Lane()
+        seed_length: object = getattr(getattr(session, "header", None), "seed_length", None)
+        self.projection = Projection(0 if seed_length is None else seed_length)
+        self._transactions: set[Transaction] = set()
+
+    def begin(self, agent: Agent, work: Callable[[Transaction], Awaitable[Any]], refusal: Any) -> Transaction:
+        """Queue ``work`` for the lane now, in a task of its own; ``refusal`` is its result if it never gets it."""
+        transaction = Transaction(agent, self.lane.request())
+        self._transactions.add(transaction)
+        transaction.task = asyncio.get_running_loop().create_task(
+            self._hold(transaction, work, refusal), name=f"schedule-sm transaction {agent.id}"
+        )
+        # also for a task that is cancelled before its first step, which runs no `finally`
+        transaction.task.add_done_callback(lambda _task: self._ended(transaction))
+        return transaction
+
+    async def _hold(
+        self, transaction: Transaction, work: Callable[[Transaction], Awaitable[Any]], refusal: Any
+    ) -> Any:
+        try:
+            if not await transaction.ticket.granted():
+                return refusal
+            return await work(transaction)
+        finally:
+            self._ended(transaction)
+
+    def _ended(self, transaction: Transaction) -> None:
+        transaction.ticket.leave()
+        self._transactions.discard(transaction)
+
+    def transactions_of(self, agent: Agent) -> list[Transaction]:
+        """Return the running transactions of ``agent``."""
+        return [transaction for transaction in self._transactions if transaction.agent is agent]
+
+    async def transactions_ended(self, agent: Agent) -> None:
+        """Wait for the transactions of ``agent`` that run now."""
+        running = {t.task for t in self.transactions_of(agent) if t.task is not None}
+        if running:
+            await asyncio.wait(running)
+
+
+_SHARED: WeakValueDictionary[int, SharedSession] = WeakValueDictionary()
+
+
+def shared_session(session: Session) -> SharedSession:
+    """Return what is shared about this exact session object, for as long as somebody holds it."""
+    shared = _SHARED.get(id(session))
+    if shared is None or shared.session is not session:
+        shared = _SHARED[id(session)] = SharedSession(session)
+    return shared
