@@ -59,7 +59,11 @@ class LoopClock:
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """Call ``callback`` once ``delay_ms`` have passed on the running loop's clock."""
-        return asyncio.get_running_loop().call_later(delay_ms / 1_000, callback)
+        loop = asyncio.get_running_loop()
+        watcher = _WATCHERS.get(loop)
+        if watcher is not None:
+            watcher.note_armed()
+        return loop.call_later(delay_ms / 1_000, callback)
 
     def watch(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         """Subscribe to the running loop's one watcher."""
@@ -80,6 +84,7 @@ class DriftWatcher:
         """Watch ``loop``'s clock against the wall clock."""
         self._loop = loop
         self._offset_s = 0.0
+        self._is_armed_off = False
         self._tick_handle: asyncio.TimerHandle | None = None
         self._subscribers: dict[object, Callable[[], None]] = {}
 
@@ -96,8 +101,14 @@ class DriftWatcher:
             if not self._subscribers and self._tick_handle is not None:
                 self._tick_handle.cancel()
                 self._tick_handle = None
+                _WATCHERS.pop(self._loop, None)  # it holds its loop: kept here, no loop would ever be freed
 
         return dispose
+
+    def note_armed(self) -> None:
+        """A timer is armed by the wall clock of now: if that is off, the next tick tells, even if it is right again."""
+        if abs(self._current_offset_s() - self._offset_s) >= JUMP_THRESHOLD_S:
+            self._is_armed_off = True
 
     def _current_offset_s(self) -> float:
         return wall_ms() / 1_000 - self._loop.time()
@@ -108,8 +119,9 @@ class DriftWatcher:
     def _tick(self) -> None:
         self._arm()
         offset_s = self._current_offset_s()
-        if abs(offset_s - self._offset_s) < JUMP_THRESHOLD_S:
+        if abs(offset_s - self._offset_s) < JUMP_THRESHOLD_S and not self._is_armed_off:
             return
+        self._is_armed_off = False
         self._offset_s = offset_s
         for on_jump in tuple(self._subscribers.values()):
             try:

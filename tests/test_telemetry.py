@@ -281,7 +281,9 @@ async def test_plugin_gives_each_owner_an_observer_of_its_own(otel, travel):
         tool = agent.ctx.tools.by_name["schedule_create"]
         await tool.execute({"prompt": SECRET, "after_seconds": 60}, agent)
     await travel(61)
-    await host.shut_down()
+    for agent in agents:
+        await agent.close()
+    await host.close()
     spans = [span for span in otel.spans if span.name == "schedule_sm.delivery"]
     assert {span.attributes["schedule_sm.session_id"] for span in spans} == {"session-0", "session-1"}
     assert {span.attributes["schedule_sm.reminder_id"] for span in spans} == {"schedule-1"}

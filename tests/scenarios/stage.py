@@ -28,7 +28,10 @@ class Stage:
     """One session with one live agent; ``async with`` begins and ends it."""
 
     def __init__(self, travel, *targets_ms, host=None):
-        """Begin with reminders from an earlier life: ``r0``, ``r1``, … due at ``targets_ms``."""
+        """Begin with reminders from an earlier life: ``r0``, ``r1``, … due at ``targets_ms``.
+
+        A ``host`` of several stages has the plugin loaded already.
+        """
         self._travel = travel
         self.host = host or MinimalHost()
         self.session = self.host.session(f"session-{len(self.host.known)}")
@@ -38,7 +41,8 @@ class Stage:
         self.turn_may_end.set()
         for number, target_ms in enumerate(targets_ms):
             self._record(f"r{number}", target_ms)
-        plugin.apply(self.host)
+        if host is None:
+            plugin.apply(self.host)
 
     def _record(self, schedule_id, target_ms):
         schedule = {
@@ -63,7 +67,9 @@ class Stage:
 
     async def __aexit__(self, *exc):
         self.turn_may_end.set()
-        await self.host.shut_down()
+        await self.agent.close()
+        if not self.host.live:
+            await self.host.close()
 
     def _watch(self, subject, function, about):
         """Note each call before it is made; a reservation's end too."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 import pytest
 
+from schedule_sm import plugin
 from tests.minimal_host import MinimalHost
 from tests.scenarios.stage import TICK_MS, TIMER_MS, Stage
 
@@ -59,11 +62,12 @@ async def test_naps_below_the_watcher_s_threshold_add_up_too(travel):
 @pytest.mark.asyncio
 async def test_nap_wakes_only_the_owners_whose_target_has_passed(travel):
     host = MinimalHost()
+    plugin.apply(host)
     stages = [Stage(travel, travel.now_ms + 9 * HOUR_S * 1000, host=host) for _ in range(5)]
     late = Stage(travel, travel.now_ms + 7 * HOUR_S * 1000, host=host)
-    async with late:
-        for stage in stages:
-            await stage.__aenter__()
+    async with AsyncExitStack() as running:
+        for stage in (late, *stages):
+            await running.enter_async_context(stage)
         flushed = late.calls
         flushed.clear()
         await travel.suspend(NAP_S)
