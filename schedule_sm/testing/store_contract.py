@@ -144,6 +144,16 @@ async def a_repeated_append_answers_committed(suite: _Suite) -> None:
     assert tuple(await store.read("s")) == append.events
 
 
+async def ownership_is_given_up_whatever_the_outcome(suite: _Suite) -> None:
+    """An owner that cannot know what became of its last append leaves all the same; the log stays as it is."""
+    store = await suite.fresh()
+    info = await store.acquire("s", NOW_MS)
+    assert await _one(store, append_of(info, wake_at=7)) is Outcome.COMMITTED
+    await store.append([Append("s", info.epoch, -1, (), None, let_go=True)])
+    again = await store.acquire("s", NOW_MS)
+    assert (again.epoch, again.next_seq, again.wake_at) == (info.epoch + 1, 1, 7)
+
+
 async def a_gap_is_refused(suite: _Suite) -> None:
     """An append behind a seq that is not stored would leave a hole."""
     store = await suite.fresh()
@@ -266,6 +276,7 @@ STORE_CHECKS: Final = (
     the_epoch_rises_with_each_acquisition,
     a_second_owner_is_refused,
     a_repeated_append_answers_committed,
+    ownership_is_given_up_whatever_the_outcome,
     a_gap_is_refused,
     one_refusal_fails_no_other,
     wake_at_is_written_with_the_events,

@@ -1,0 +1,1 @@
+"""One file per framework, each imported only on demand."""

@@ -1,0 +1,92 @@
+"""The inbox: a fold of the host's own events over the session's log. No message lives anywhere else.
+
+A message is in the inbox from its ``inbox/message`` event to the end of its turn, or until it is withdrawn. The fold
+starts at the session's seed length, so a fork does not deliver its parent's messages. Message ids and attempt numbers
+come from the log, never from a process's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from schedule_sm.embedded.encoded_log import EncodedLog
+
+MESSAGE: Final = "inbox/message"
+"""``{id, text, source, metadata}``: a user-role message waits for its turn."""
+WITHDRAWN: Final = "inbox/withdrawn"
+"""``{id}``: the reminder's dispatch could not be recorded; the message is as good as never queued."""
+TURN_STARTED: Final = "turn/started"
+"""``{message, attempt}``: the message is offered to the runner, for the attempt-th time."""
+TURN_ENDED: Final = "turn/ended"
+"""``{message, attempt, format, items, reply, error}``: the message leaves the inbox; ``error`` is ``null`` or short."""
+
+OWN_TYPES: Final = frozenset({MESSAGE, WITHDRAWN, TURN_STARTED, TURN_ENDED})
+
+USER_SOURCE: Final = {"kind": "user"}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One user-role message."""
+
+    id: str
+    """``<session>/<schedule id>`` for a reminder, ``<session>/message-<seq>`` for what a user said."""
+    text: str
+    source: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    seq: int
+    """Where it stands in the log."""
+    attempts: int = 0
+    """How often a turn was started for it."""
+
+    @property
+    def is_reminder(self) -> bool:
+        """Whether the plugin queued it."""
+        return self.source.get("kind") == "plugin"
+
+    def offered(self) -> Message:
+        """Return it as it is offered now: text unchanged, the attempt's number in the metadata only."""
+        attempt = self.attempts + 1
+        return replace(self, attempts=attempt, metadata={**self.metadata, "attempt": attempt})
+
+
+class Inbox:
+    """The messages of one session whose turn has not ended, in order."""
+
+    def __init__(self, log: EncodedLog, seed_length: int) -> None:
+        """Fold ``log`` from ``seed_length`` on; ``note`` keeps it in step."""
+        self._messages: dict[str, Message] = {}
+        for seq in range(seed_length, len(log)):
+            if log.type_at(seq) in OWN_TYPES:
+                self.note(seq, log.type_at(seq), log.data_at(seq))
+
+    def note(self, seq: int, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
+        """Take in the event at ``seq``; events of other types change nothing."""
+        if type == MESSAGE:
+            self._messages[data["id"]] = Message(
+                data["id"], data["text"], data["source"], data["metadata"], seq
+            )
+        elif type in (WITHDRAWN, TURN_ENDED):
+            self._messages.pop(data["id"] if type == WITHDRAWN else data["message"], None)
+        elif type == TURN_STARTED:
+            message = self._messages.get(data["message"])
+            if message is not None:
+                self._messages[message.id] = replace(message, attempts=data["attempt"])
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __contains__(self, message_id: object) -> bool:
+        return message_id in self._messages
+
+    def next_message(self, durable: int) -> Message | None:
+        """Return the message whose turn comes next: one whose turn was cut off first, then the oldest.
+
+        ``durable`` counts the log's durable events. A reminder that is not among them lets others pass: its turn must
+        not run before its dispatch, which is in the same commit, is certain. A user's message never waits for the disk.
+        """
+        ready = [m for m in self._messages.values() if not m.is_reminder or m.seq < durable]
+        cut_off = [message for message in ready if message.attempts]
+        return next(iter(cut_off or ready), None)

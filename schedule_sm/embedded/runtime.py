@@ -1,0 +1,295 @@
+"""``ScheduleHost``: a small complete host for one process. Read this file to see how the parts are put together.
+
+Opening: store, services, plugins; then sessions, each with its root agent. Closing is the exact reverse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from schedule_sm import invariant, plugin
+from schedule_sm.clock import wall_ms
+from schedule_sm.core.cursor import Observer
+from schedule_sm.core.records import END_SEED
+from schedule_sm.embedded.agents import EmbeddedAgent, EmbeddedAgents
+from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S
+from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
+from schedule_sm.embedded.errors import HostClosedError, SessionExistsError
+from schedule_sm.embedded.live_session import LiveSession
+from schedule_sm.embedded.runner import TurnRunner
+from schedule_sm.embedded.scope import Events, Scope, Tools
+from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
+from schedule_sm.stores.errors import StoreIOError
+from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.protocol import Append, NewSession, SessionInfo, Store, StoredEvent
+from schedule_sm.stores.sqlite import SqliteStore
+from schedule_sm.tools import TOOL_TIMEOUT_S
+
+__all__ = ["HostContext", "LiveSession", "ScheduleHost"]
+
+_logger = logging.getLogger(__name__)
+
+
+class HostContext(Scope):
+    """A scope with the host's services: the root's, or one plugin's."""
+
+    def __init__(
+        self, name: str, sessions: EmbeddedSessions, agents: EmbeddedAgents, *, tools: Tools, events: Events
+    ) -> None:
+        """Offer ``sessions`` and ``agents`` in the scope called ``name``."""
+        super().__init__(name, tools=tools, events=events)
+        self.sessions = sessions
+        self.agents = agents
+        self.session_persistence: Store = sessions.store
+
+    def plugin_scope(self, name: str) -> HostContext:
+        """Return the scope of one plugin: the same services, tools and events, undone on its own."""
+        return HostContext(name, self.sessions, self.agents, tools=self.tools, events=self._events)
+
+    def agent_scope(self, name: str) -> Scope:
+        """Return the scope of one agent: tools inside the host's, events of its own."""
+        return Scope(name, tools=Tools(self.tools), events=Events())
+
+
+class ScheduleHost:
+    """Sessions with agents on one store; see ``open``."""
+
+    def __init__(self, store: Store, runner: TurnRunner, *, flush_timeout_s: float) -> None:
+        """Offer the services; ``open`` loads the plugins."""
+        self._store = store
+        self._runner = runner
+        sessions = EmbeddedSessions(store, flush_timeout_s=flush_timeout_s)
+        self.ctx = HostContext("host", sessions, EmbeddedAgents(), tools=Tools(), events=Events())
+        self._live: dict[str, LiveSession] = {}
+        self._opening = asyncio.Lock()
+        self._departures: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        runner: TurnRunner,
+        store: Store | None = None,
+        tool_timeout_s: float = TOOL_TIMEOUT_S,
+        flush_timeout_s: float = FLUSH_TIMEOUT_S,
+        observers: Sequence[Observer] = (),
+    ) -> AsyncIterator[ScheduleHost]:
+        """Open a host on the SQLite file at ``path``, or on ``store``, which stays the caller's to close.
+
+        Args:
+            path: the SQLite file; created if it is not there.
+            runner: what runs the turns.
+            store: any store of the contract, in place of a file.
+            tool_timeout_s: how long a tool's caller waits before it is told that nothing is certain.
+            flush_timeout_s: how long a flush waits before it answers "not confirmed".
+            observers: told of every step of the charts.
+
+        Raises:
+            StoreError: its class says what is wrong with the file or its place.
+            ValueError: unless exactly one of ``path`` and ``store`` is given.
+        """
+        if (path is None) == (store is None):
+            msg = "give either the path of an SQLite file or a store"
+            raise ValueError(msg)
+        used = store if path is None else await SqliteStore.open(path)
+        assert used is not None
+        try:
+            host = cls(used, runner, flush_timeout_s=flush_timeout_s)
+            try:
+                checker = host.ctx.plugin_scope(invariant.name)
+                host.ctx.defer(checker.close)
+                invariant.apply(checker)
+                reminders = host.ctx.plugin_scope(plugin.name)
+                host.ctx.defer(reminders.close)
+                plugin.apply(reminders, tool_timeout_s=tool_timeout_s, observers=tuple(observers))
+                yield host
+            finally:
+                await host._close()
+        finally:
+            if store is None:
+                await used.close()
+
+    # -- sessions -------------------------------------------------------------------------------------------
+
+    async def session(self, session_id: str, *, create: bool = True) -> LiveSession:
+        """Return the live session of that id, opening it if needed; its overdue reminders then come by themselves.
+
+        Args:
+            session_id: any non-empty text.
+            create: whether a session that is not in the store begins now.
+
+        Raises:
+            SessionUnknownError: if it is not in the store and ``create`` is false; it names the nearest ids.
+            SessionHeldError: if another host holds it.
+            StoreError: if the store cannot be used.
+        """
+        _check_id(session_id)
+        async with self._opening:
+            self._check_open()
+            live = self._live.get(session_id)
+            if live is None:
+                if not create:
+                    await self._store.read(session_id, types=())
+                info = await self._store.acquire(session_id, wall_ms())
+                live = self._announce(await self._load(info))
+        return live
+
+    async def fork(self, parent: LiveSession | str, child_id: str) -> LiveSession:
+        """Return a new session that begins with everything ``parent`` holds; it inherits no reminders and no inbox.
+
+        Raises:
+            SessionExistsError: if the store holds events under ``child_id``.
+            StoreError: if the store cannot be used.
+        """
+        _check_id(child_id)
+        source = await self.session(parent, create=False) if isinstance(parent, str) else parent
+        if not await source.log.writer.flush():
+            _logger.warning("session %s is forked before all of it is durable", source.id)
+        async with self._opening:
+            self._check_open()
+            info = await self._store.acquire(child_id, wall_ms()) if child_id not in self._live else None
+            if info is None or info.next_seq:
+                if info is not None:
+                    await self._give_back(info)
+                raise SessionExistsError(child_id)
+            log = EncodedLog(source.events.stored())
+            log.add(END_SEED, wall_ms(), encode_data({"parent": source.id}))
+            header = NewSession(seed_length=len(log), parent=source.id)
+            session = EmbeddedSession(
+                self.ctx.sessions, child_id, log, header=header, epoch=info.epoch, durable=0
+            )
+            if not await session.writer.flush():
+                _logger.warning("the fork %s is not durable yet", child_id)
+            return self._announce(session)
+
+    async def spawn(self, parent: LiveSession, child_id: str) -> LiveSession:
+        """Return a child agent of ``parent``'s in a session of its own; children have no reminders.
+
+        Raises:
+            SessionHeldError: if the session is live already, here or elsewhere.
+            StoreError: if the store cannot be used.
+        """
+        _check_id(child_id)
+        async with self._opening:
+            self._check_open()
+            session = await self._load(await self._store.acquire(child_id, wall_ms()))
+            return self._announce(session, parent=parent.agent)
+
+    async def close_session(self, live: LiveSession) -> None:
+        """Close one session: its turn, its scope, its place among the live, its log; in this order."""
+        if self._live.get(live.id) is not live:
+            return
+        del self._live[live.id]
+        for child in [other for other in self._live.values() if other.agent.parent is live.agent]:
+            await self.close_session(child)
+        failpoint("dispose.before")
+        try:
+            await live.agent.close()
+        finally:
+            self.ctx.agents.remove(live.agent)
+            if not await live.log.writer.close() and live.log.events:
+                _logger.warning("session %s was closed before all of it was durable", live.id)
+            self.ctx.sessions.remove(live.log)
+        failpoint("dispose.after")
+
+    async def _load(self, info: SessionInfo) -> EmbeddedSession:
+        try:
+            stored: Sequence[StoredEvent] = await self._store.read(info.id) if info.next_seq else ()
+            _check_complete(info, stored)
+        except BaseException:
+            await self._give_back(info)
+            raise
+        return EmbeddedSession(
+            self.ctx.sessions,
+            info.id,
+            EncodedLog(stored),
+            header=NewSession(info.seed_length, info.parent),
+            epoch=info.epoch,
+            durable=info.next_seq,
+        )
+
+    async def _give_back(self, info: SessionInfo) -> None:
+        await self._store.append([Append(info.id, info.epoch, info.next_seq, (), info.wake_at, let_go=True)])
+
+    def _announce(self, session: EmbeddedSession, *, parent: EmbeddedAgent | None = None) -> LiveSession:
+        """Make a session and its agent live; from here on it has tools, an owner and turns."""
+        self._check_open()
+        agent = EmbeddedAgent(
+            session.id, session, self.ctx.agent_scope(f"agent {session.id}"), self._runner, parent=parent
+        )
+        live = LiveSession(agent, self.close_session)
+        session.writer.on_committed = lambda late: self._committed(live, late=late)
+        session.writer.on_fenced = lambda: self._fenced(live)
+        self.ctx.sessions.add(session)
+        self.ctx.agents.add(agent)
+        self._live[session.id] = live
+        self.ctx.emit("agent/created", agent)
+        agent.pump()
+        return live
+
+    # -- news from the store --------------------------------------------------------------------------------
+
+    def _committed(self, live: LiveSession, *, late: bool) -> None:
+        """A reminder whose dispatch has become durable may have its turn; ``late``: after a flush was told "no"."""
+        live.agent.pump()
+        if late and live.owner is not None:
+            live.owner.recompute()
+
+    def _fenced(self, live: LiveSession) -> None:
+        """Another owner has the session: the agent is no longer live, and its owner sees that in its next drive."""
+        self.ctx.agents.remove(live.agent)
+        if live.owner is not None:
+            live.owner.recompute()
+        departure = asyncio.get_running_loop().create_task(
+            self.close_session(live), name=f"schedule-sm departure of {live.id}"
+        )
+        self._departures.add(departure)
+        departure.add_done_callback(self._departures.discard)
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            what = "the host"
+            raise HostClosedError(what)
+
+    async def _close(self) -> None:
+        """Close every session, then the plugins; the store is closed by ``open``."""
+        self._is_closed = True
+        try:
+            await self._openings_ended()
+            ends = [self.close_session(live) for live in tuple(self._live.values())]
+            for failure in await asyncio.gather(*ends, *self._departures, return_exceptions=True):
+                if isinstance(failure, Exception):
+                    _logger.error("a session could not be closed in order", exc_info=failure)
+            if self._departures:  # fenced meanwhile
+                await asyncio.wait(self._departures)
+        finally:
+            await self.ctx.close()
+
+    async def _openings_ended(self) -> None:
+        try:
+            async with asyncio.timeout(self.ctx.sessions.flush_timeout_s), self._opening:
+                return
+        except TimeoutError:
+            _logger.error("a session is still being opened; the store hangs, it is left behind")
+
+
+def _check_id(session_id: object) -> None:
+    if not isinstance(session_id, str) or not session_id:
+        msg = f"a session id must be non-empty text, not {session_id!r}"
+        raise ValueError(msg)
+    session_id.encode()  # stores bind it as text
+
+
+def _check_complete(info: SessionInfo, stored: Sequence[StoredEvent]) -> None:
+    if [event.seq for event in stored] != list(range(info.next_seq)):
+        place = f"session {info.id!r}"
+        raise StoreIOError(place, f"it should hold the events 0 to {info.next_seq - 1} and does not")

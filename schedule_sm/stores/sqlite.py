@@ -1,0 +1,342 @@
+"""The SQLite store: WAL, one writer thread, group commit across sessions, one exclusive lock on the file.
+
+Everything that is queued while a commit runs goes into the next transaction. That needs one place that sees the whole
+queue, so the standard library's ``sqlite3`` runs in one thread of the store's own: aiosqlite has a thread and a queue
+per connection, commits call by call and cannot merge them. All state but the connection lives on the event loop's
+thread. Ownership of every session comes with the lock on the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeVar
+from urllib.parse import quote
+
+from schedule_sm.clock import wall_ms
+from schedule_sm.stores import sqlite_rows as rows
+from schedule_sm.stores.errors import SessionHeldError, StoreBusyError, StoreClosedError, StoreError
+from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
+from schedule_sm.stores.sqlite_file import HeldFile, fault_of
+from schedule_sm.stores.sqlite_reader import SqliteReader
+from schedule_sm.stores.sqlite_schema import check_schema, migrate
+from schedule_sm.stores.writer_thread import WriterThread
+
+BUSY_TIMEOUT_MS: Final = 2_000
+"""How long a commit waits for another program's write lock; below a flush's 10 s, so that a retry fits in it."""
+
+CLOSE_TIMEOUT_S: Final = 10.0
+"""How long ``close`` waits for a write that hangs before it leaves the thread behind."""
+
+_T = TypeVar("_T")
+_logger = logging.getLogger(__name__)
+
+
+class _Operation(Generic[_T]):
+    """One caller's part of the next transaction."""
+
+    __slots__ = ("future", "run")
+
+    def __init__(self, run: Callable[[sqlite3.Connection], _T]) -> None:
+        self.run = run
+        self.future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+
+
+class SqliteStore:
+    """One SQLite file; open it with ``await SqliteStore.open(path)``."""
+
+    def __init__(self, path: Path, *, synchronous: Literal["FULL", "NORMAL"], busy_timeout_ms: int) -> None:
+        """Prepare; ``open`` does the rest in the store's thread."""
+        self.path = path
+        self._synchronous = synchronous
+        self._busy_timeout_ms = busy_timeout_ms
+        self._thread = WriterThread(f"schedule-sm store {path.name}")
+        self._file: HeldFile | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._held: dict[str, int] = {}
+        self._queue: list[_Operation[Any]] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._commit_begun_at = 0.0
+        self._is_closed = False
+        self._is_unsettled = False
+        self._commits = 0
+        self._appends = 0
+        self.last_fault: StoreError | None = None
+        """What failed last, until a commit succeeds again."""
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    ) -> SqliteStore:
+        """Lock the file (created 0600 if it is not there), bring its schema up to date and return the store.
+
+        Args:
+            path: the database file; ``.lock`` and ``.holder`` files lie beside it.
+            synchronous: ``NORMAL`` is for benchmarks: a power failure may then lose the last commits.
+            busy_timeout_ms: how long a commit waits for another program's write lock.
+
+        Raises:
+            StoreError: its class says what is wrong with the file or its place; no lock is kept.
+        """
+        store = cls(Path(path), synchronous=synchronous, busy_timeout_ms=busy_timeout_ms)
+        try:
+            await store._in_thread(store._open, wall_ms())
+        except BaseException:
+            store._thread.shutdown(wait=False)
+            raise
+        return store
+
+    @staticmethod
+    def open_read_only(path: str | os.PathLike[str]) -> SqliteReader:
+        """Return a reader of a file that may be in use by a running host; it takes no lock."""
+        return SqliteReader(path)
+
+    # -- the contract ---------------------------------------------------------------------------------------
+
+    async def acquire(self, session_id: str, now_ms: int) -> SessionInfo:
+        """See ``Store.acquire``."""
+        if session_id in self._held:
+            raise SessionHeldError(str(self.path), session_id)
+        self._held[session_id] = -1  # a second caller is refused while the first one's transaction runs
+        try:
+            info: SessionInfo = await self._commit(
+                _Operation(lambda connection: rows.acquire(connection, session_id, now_ms))
+            )
+        except BaseException:
+            self._held.pop(session_id, None)
+            raise
+        self._held[session_id] = info.epoch
+        return info
+
+    async def read(
+        self, session_id: str, after_seq: int = -1, *, types: Collection[str] | None = None
+    ) -> Sequence[StoredEvent]:
+        """See ``Store.read``; with ``types`` the index is read and nothing else."""
+
+        def read(connection: sqlite3.Connection) -> list[StoredEvent]:
+            if rows.session_info(connection, session_id) is None:
+                raise rows.unknown_session(connection, str(self.path), session_id)
+            return [
+                StoredEvent._make(row) for row in rows.read_events(connection, session_id, after_seq, types)
+            ]
+
+        return await self._read(read)
+
+    async def append(self, batch: Sequence[Append]) -> Sequence[Outcome]:
+        """See ``Store.append``."""
+        held = [self._held.get(append.session_id) == append.epoch for append in batch]
+        for append in batch:
+            if append.let_go and not append.events:
+                self._let_go(append)  # what this owner has queued is written before the next acquisition
+
+        def write(connection: sqlite3.Connection) -> list[Outcome]:
+            return [
+                rows.apply(connection, append, is_held=is_held)
+                for append, is_held in zip(batch, held, strict=True)
+            ]
+
+        try:
+            outcomes: list[Outcome] = await self._commit(_Operation(write))
+        except StoreClosedError:
+            raise
+        except StoreError:  # reported by _transact; what is unknown is repeated by the writer of the session
+            return [Outcome.UNKNOWN] * len(batch)
+        for append, outcome in zip(batch, outcomes, strict=True):
+            if append.let_go and outcome is Outcome.COMMITTED:
+                self._let_go(append)
+        self._appends += outcomes.count(Outcome.COMMITTED)
+        return outcomes
+
+    def _let_go(self, append: Append) -> None:
+        if self._held.get(append.session_id) == append.epoch:
+            del self._held[append.session_id]
+
+    async def live(self) -> Sequence[SessionInfo]:
+        """See ``Store.live``."""
+        held = tuple(self._held)
+        return await self._read(lambda connection: rows.live_sessions(connection, held))
+
+    async def close(self) -> None:
+        """See ``Store.close``; a write that hangs for CLOSE_TIMEOUT_S in all is left to its thread."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        loop = asyncio.get_running_loop()
+        begun_at = loop.time() if self._committing is None else self._commit_begun_at
+        try:
+            async with asyncio.timeout_at(
+                begun_at + CLOSE_TIMEOUT_S
+            ):  # what has hung so long is not waited for again
+                if self._committing is not None:
+                    await asyncio.wait({self._committing})
+                await self._in_thread(self._close)
+        except TimeoutError:
+            _logger.error(
+                "%s hangs in a write; it is left behind, its lock ends with this process", self.path
+            )
+        finally:
+            self._thread.shutdown(wait=False)
+
+    def statistics(self) -> StoreStatistics:
+        """Return how much was committed so far."""
+        return StoreStatistics(self._commits, self._appends)
+
+    # -- group commit, on the loop's thread -----------------------------------------------------------------
+
+    async def _commit(self, operation: _Operation[_T]) -> _T:
+        if self._is_closed:
+            raise StoreClosedError(str(self.path))
+        self._queue.append(operation)
+        if self._committing is None:
+            self._committing = asyncio.get_running_loop().create_task(
+                self._commit_queue(), name=f"schedule-sm commits {self.path.name}"
+            )
+        return await operation.future
+
+    async def _commit_queue(self) -> None:
+        try:
+            while self._queue:
+                await asyncio.sleep(0)  # whoever is ready in this turn of the loop joins the transaction
+                operations, self._queue = self._queue, []
+                self._commit_begun_at = asyncio.get_running_loop().time()
+                results = await self._in_thread(self._transact, operations)
+                failpoint("acknowledge.before")
+                for operation, result in zip(operations, results, strict=True):
+                    _settle(operation.future, result)
+                failpoint("acknowledge.after")
+        finally:
+            self._committing = None
+            for operation in self._queue:
+                operation.future.cancel()  # only when the loop itself is torn down
+
+    async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
+        if self._is_closed:
+            raise StoreClosedError(str(self.path))
+
+        def run() -> _T:
+            try:
+                return query(self._open_connection())
+            except (sqlite3.Error, OSError) as error:
+                raise fault_of(error, str(self.path)) from error
+
+        return await self._in_thread(run)
+
+    async def _in_thread(self, job: Callable[..., _T], *arguments: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, job, *arguments)
+
+    # -- in the store's thread ------------------------------------------------------------------------------
+
+    def _open(self, now_ms: int) -> None:
+        self._file = HeldFile(self.path, now_ms)
+        try:
+            connection = self._open_connection()
+            migrate(connection, str(self.path))
+        except BaseException as error:
+            self._close()
+            if isinstance(error, (sqlite3.Error, OSError)):
+                raise fault_of(error, str(self.path)) from error
+            raise
+
+    def _open_connection(self) -> sqlite3.Connection:
+        """Return the connection, opened anew after a fault that broke it."""
+        if self._connection is None:
+            connection = sqlite3.connect(
+                f"file:{quote(os.fsencode(self.path.absolute()))}?mode=rw",  # it was created 0600; never create it here
+                uri=True,
+                timeout=self._busy_timeout_ms / 1_000,
+                isolation_level=None,
+            )
+            try:
+                check_schema(
+                    connection, str(self.path)
+                )  # before the first write: it may be another program's
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+                self._settle_log(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def _settle_log(self, connection: sqlite3.Connection) -> None:
+        """After a COMMIT that failed: make sure of what is in the WAL, or raise.
+
+        A commit whose sync failed is there again on the next connection, as if it had succeeded, and no later sync
+        helps: the kernel may have dropped the pages. Copied into the database file and synced there, it is certain.
+        """
+        if self._is_unsettled:
+            is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if is_busy:
+                raise StoreBusyError(str(self.path))
+            self._is_unsettled = False
+
+    def _transact(self, operations: Sequence[_Operation[Any]]) -> list[Any]:
+        """Run every operation in one transaction; a result or the error that all of them share."""
+        try:
+            connection = self._open_connection()
+            changes_before = connection.total_changes
+            failpoint("begin.before")
+            connection.execute("BEGIN IMMEDIATE")
+            failpoint("begin.after")
+            results = [self._run_one(connection, operation) for operation in operations]
+            failpoint("commit.before")
+            self._is_unsettled = True
+            connection.execute("COMMIT")
+            self._is_unsettled = False
+            failpoint("commit.after")
+        except Exception as error:  # noqa: BLE001 - whatever it was, every caller gets an answer: not committed
+            self._drop_connection()
+            fault = fault_of(error, str(self.path))
+            if self.last_fault is None or self.last_fault.code != fault.code:
+                _logger.warning("a commit failed: %s", fault)
+            self.last_fault = fault
+            return [fault] * len(operations)
+        self.last_fault = None
+        self._commits += connection.total_changes > changes_before
+        return results
+
+    def _run_one(self, connection: sqlite3.Connection, operation: _Operation[Any]) -> Any:
+        """Run one operation under a savepoint: data that cannot be stored harms no other session."""
+        connection.execute("SAVEPOINT one")
+        try:
+            result = operation.run(connection)
+        except (sqlite3.DataError, sqlite3.IntegrityError, ValueError, OverflowError, TypeError) as error:
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+            _logger.warning("an append cannot be stored: %s", type(error).__name__)
+            return fault_of(error, str(self.path))
+        connection.execute("RELEASE one")
+        return result
+
+    def _drop_connection(self) -> None:
+        """Closing rolls back; the next transaction begins on a connection that no fault has touched."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except sqlite3.Error as error:
+                _logger.warning("a connection could not be closed: %s", error)
+
+    def _close(self) -> None:
+        self._drop_connection()
+        if self._file is not None:
+            self._file.release()
+
+
+def _settle(future: asyncio.Future[Any], result: object) -> None:
+    if future.done():
+        return  # its caller was cancelled; the write stands
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -1,0 +1,132 @@
+"""Reading an SQLite store that may be in use by a running host: one snapshot, no lock taken, nothing written.
+
+``sqlite`` is the writing half.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from schedule_sm.stores import sqlite_rows as rows
+from schedule_sm.stores.errors import (
+    FolderMissingError,
+    NotADatabaseError,
+    SessionUnknownError,
+    StoreMissingError,
+)
+from schedule_sm.stores.protocol import SessionInfo, StoredEvent
+from schedule_sm.stores.sqlite_file import check_magic, fault_of
+from schedule_sm.stores.sqlite_schema import check_schema
+
+
+class SqliteReader:
+    """What the file held at the moment of opening; a context manager, to be used in the thread that opened it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open ``path`` read-only and take the snapshot.
+
+        Raises:
+            StoreError: its class says what is wrong with the file or its place.
+        """
+        self.path = Path(path)
+        place = str(self.path)
+        if not self.path.parent.is_dir():
+            raise FolderMissingError(str(self.path.parent))
+        if self.path.is_dir():
+            raise NotADatabaseError(place, "it is a folder")
+        if not self.path.exists():
+            raise StoreMissingError(place)
+        check_magic(self.path)
+        try:
+            self._connection = self._connect()
+        except (sqlite3.Error, OSError) as error:
+            raise fault_of(error, place) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return self._snapshot("mode=ro")
+        except sqlite3.OperationalError:
+            wal = Path(f"{self.path}-wal")
+            if wal.exists() and wal.stat().st_size:
+                raise
+            # a folder that cannot be written has no room for the shared-memory file; without a WAL none is needed
+            return self._snapshot("mode=ro&immutable=1")
+
+    def _snapshot(self, options: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote(os.fsencode(self.path.absolute()))}?{options}",
+            uri=True,
+            isolation_level=None,
+            timeout=2,
+        )
+        try:
+            connection.execute("BEGIN")
+            self.version = check_schema(connection, str(self.path))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def sessions(self) -> list[SessionInfo]:
+        """Return every session that has events, by id."""
+        if not self.version:
+            return []
+        ids = self._query("SELECT id FROM sessions WHERE next_seq > 0 ORDER BY id")
+        found = [rows.session_info(self._connection, row[0]) for row in ids]
+        return [info for info in found if info is not None]
+
+    def session(self, session_id: str) -> SessionInfo:
+        """Return one session.
+
+        Raises:
+            SessionUnknownError: with the nearest ids.
+        """
+        if not self.version:  # a fresh file without tables
+            raise SessionUnknownError(str(self.path), session_id)
+        info = rows.session_info(self._connection, session_id)
+        if info is None:
+            raise rows.unknown_session(self._connection, str(self.path), session_id)
+        return info
+
+    def events(
+        self, session_id: str, after_seq: int = -1, *, types: Collection[str] | None = None
+    ) -> Iterator[StoredEvent]:
+        """Iterate over the session's events behind ``after_seq`` in order, of ``types`` only if given."""
+        try:
+            for row in rows.read_events(self._connection, session_id, after_seq, types):
+                yield StoredEvent._make(row)
+        except sqlite3.Error as error:
+            raise fault_of(error, str(self.path)) from error
+
+    def damage(self) -> list[str]:
+        """Return what the engine finds wrong with the file itself, one line each; O(file)."""
+        found = [row[0] for row in self._query("PRAGMA quick_check(20)") if row[0] != "ok"]
+        if not self.version:  # a fresh file without tables
+            return found
+        orphans = self._query(
+            "SELECT DISTINCT session FROM events WHERE session NOT IN (SELECT id FROM sessions) LIMIT 20"
+        )
+        return found + [f"events of a session {row[0]!r} that is not listed" for row in orphans]
+
+    def _query(self, statement: str) -> list[tuple[str]]:
+        try:
+            return self._connection.execute(statement).fetchall()
+        except sqlite3.Error as error:
+            raise fault_of(error, str(self.path)) from error
+
+    def close(self) -> None:
+        """Give the snapshot back; harmless when called twice."""
+        self._connection.close()
+
+    def __enter__(self) -> SqliteReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,121 @@
+"""What one append does to the tables, inside a transaction that its caller opened.
+
+Every statement of the writer stands here; the fence (epoch, expected seq) is decided here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from schedule_sm.stores.errors import SessionUnknownError
+from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
+
+_COLUMNS: Final = "id, seed_length, parent, epoch, next_seq, wake_at, created_at"
+
+
+def acquire(connection: sqlite3.Connection, session_id: str, now_ms: int) -> SessionInfo:
+    """Create the session if needed, raise its epoch and return it."""
+    connection.execute(
+        "INSERT INTO sessions (id, seed_length, epoch, next_seq, created_at) VALUES (?, 0, 0, 0, ?)"
+        " ON CONFLICT (id) DO NOTHING",
+        (session_id, now_ms),
+    )
+    connection.execute("UPDATE sessions SET epoch = epoch + 1 WHERE id = ?", (session_id,))
+    info = session_info(connection, session_id)
+    assert info is not None
+    return info
+
+
+def session_info(connection: sqlite3.Connection, session_id: str) -> SessionInfo | None:
+    """Return one session's row."""
+    row = connection.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return None if row is None else SessionInfo(*row)
+
+
+def live_sessions(connection: sqlite3.Connection, held: Collection[str]) -> list[SessionInfo]:
+    """Return the sessions with a ``wake_at``, earliest first, then those that are only ``held``."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM sessions WHERE wake_at IS NOT NULL ORDER BY wake_at, id"
+    )
+    waking = [SessionInfo(*row) for row in rows]
+    listed = {info.id for info in waking}
+    others = [session_info(connection, session_id) for session_id in sorted(set(held) - listed)]
+    return waking + [info for info in others if info is not None]
+
+
+def read_events(
+    connection: sqlite3.Connection, session_id: str, after_seq: int, types: Collection[str] | None
+) -> sqlite3.Cursor:
+    """Return a cursor over the session's events behind ``after_seq``, of ``types`` only if given."""
+    if types is None:
+        return connection.execute(
+            "SELECT seq, type, time, body FROM events WHERE session = ? AND seq > ? ORDER BY seq",
+            (session_id, after_seq),
+        )
+    marks = ", ".join("?" * len(types))
+    return connection.execute(
+        "SELECT seq, type, time, body FROM events INDEXED BY events_by_type"
+        f" WHERE session = ? AND type IN ({marks}) AND seq > ? ORDER BY seq",
+        (session_id, *types, after_seq),
+    )
+
+
+def unknown_session(connection: sqlite3.Connection, place: str, session_id: str) -> SessionUnknownError:
+    """Return the error for a session that is not there, with the ids most like it."""
+    ids = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE next_seq > 0")]
+    return SessionUnknownError(place, session_id, tuple(get_close_matches(session_id, ids, n=3, cutoff=0.5)))
+
+
+def apply(connection: sqlite3.Connection, append: Append, *, is_held: bool) -> Outcome:
+    """Write one append, or refuse it; only COMMITTED leaves a trace.
+
+    Raises:
+        sqlite3.Error: if the engine fails; the caller rolls back.
+    """
+    row = connection.execute(
+        "SELECT epoch, next_seq, wake_at FROM sessions WHERE id = ?", (append.session_id,)
+    ).fetchone()
+    if row is None or row[0] != append.epoch:
+        return Outcome.FENCED
+    next_seq: int = row[1]
+    if append.expected_seq < next_seq and append.events:
+        return Outcome.COMMITTED if _is_stored(connection, append) else Outcome.FENCED
+    if append.expected_seq != next_seq:
+        return Outcome.FENCED
+    if not is_held:
+        return Outcome.FENCED if append.events else Outcome.COMMITTED
+    if append.header is not None and next_seq == 0:
+        connection.execute(
+            "UPDATE sessions SET seed_length = ?, parent = ? WHERE id = ?",
+            (append.header.seed_length, append.header.parent, append.session_id),
+        )
+    _insert(connection, append.session_id, append.events)
+    if not append.events and append.wake_at == row[2]:
+        return Outcome.COMMITTED  # only letting go: nothing to write, so the commit touches no disk
+    connection.execute(
+        "UPDATE sessions SET next_seq = ?, wake_at = ? WHERE id = ?",
+        (next_seq + len(append.events), append.wake_at, append.session_id),
+    )
+    return Outcome.COMMITTED
+
+
+def _insert(connection: sqlite3.Connection, session_id: str, events: Sequence[StoredEvent]) -> None:
+    for event in events:
+        failpoint("insert.before")
+        connection.execute(
+            "INSERT INTO events (session, seq, type, time, body) VALUES (?, ?, ?, ?, ?)", (session_id, *event)
+        )
+        failpoint("insert.after")
+
+
+def _is_stored(connection: sqlite3.Connection, append: Append) -> bool:
+    """Whether an append that is repeated had been committed: the same events stand at the same places."""
+    stored = connection.execute(
+        "SELECT seq, type, time, body FROM events WHERE session = ? AND seq >= ? AND seq < ? ORDER BY seq",
+        (append.session_id, append.expected_seq, append.expected_seq + len(append.events)),
+    )
+    return tuple(StoredEvent(*row) for row in stored) == append.events

@@ -1,0 +1,262 @@
+"""What is wrong with a place: each fault has its class, its code and one line with the next step; nothing is harmed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedule_sm.stores import sqlite_file, sqlite_reader, sqlite_schema
+from schedule_sm.stores.errors import (
+    FolderMissingError,
+    NewerSchemaError,
+    NotADatabaseError,
+    SessionUnknownError,
+    StoreError,
+    StoreLockedError,
+    StoreMissingError,
+    StoreReadOnlyError,
+)
+from schedule_sm.stores.sqlite import SqliteStore
+from schedule_sm.testing.store_contract import NOW_MS, append_of
+
+
+async def refused(path: Path, kind: type[Exception]) -> Exception:
+    with pytest.raises(kind) as caught:
+        await SqliteStore.open(path)
+    assert "\n" not in str(caught.value)
+    assert not list(path.parent.glob("*.holder"))
+    return caught.value
+
+
+@pytest.mark.asyncio
+async def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear Sir or Madam, this is no database at all.")
+    error = await refused(path, NotADatabaseError)
+    assert error.code == "not_a_database"
+    assert os.listdir(tmp_path) == ["letter.txt"]
+    assert path.read_text().startswith("Dear")
+    with pytest.raises(NotADatabaseError):
+        SqliteStore.open_read_only(path)
+    await refused(tmp_path, NotADatabaseError)
+    with pytest.raises(NotADatabaseError):
+        SqliteStore.open_read_only(tmp_path)
+
+
+@pytest.mark.asyncio
+async def test_a_damaged_header_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 500)
+    await refused(path, NotADatabaseError)
+
+
+@pytest.mark.asyncio
+async def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE photos (x)")
+    other.commit()
+    before = path.read_bytes()
+    error = await refused(path, NotADatabaseError)
+    assert "another program" in str(error)
+    assert path.read_bytes() == before
+    other.close()
+
+
+@pytest.mark.asyncio
+async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    await (await SqliteStore.open(path)).close()
+    newer = sqlite3.connect(path)
+    newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    error = await refused(path, NewerSchemaError)
+    assert (error.found, error.known) == (99, sqlite_schema.SCHEMA_VERSION)
+    with pytest.raises(NewerSchemaError):
+        SqliteStore.open_read_only(path)
+
+
+@pytest.mark.asyncio
+async def test_a_missing_folder_or_file_is_named(tmp_path: Path) -> None:
+    error = await refused(tmp_path / "no" / "a.db", FolderMissingError)
+    assert str(tmp_path / "no") in str(error)
+    with pytest.raises(FolderMissingError):
+        SqliteStore.open_read_only(tmp_path / "no" / "a.db")
+    with pytest.raises(StoreMissingError):
+        SqliteStore.open_read_only(tmp_path / "a.db")
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("which", ["a.db", ""])
+@pytest.mark.asyncio
+async def test_a_read_only_file_or_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    (tmp_path / "a.db").touch()
+    allowed = os.access  # the tests may run as root, to whom permissions mean nothing
+    monkeypatch.setattr(
+        sqlite_file.os, "access", lambda path, mode: Path(path) != tmp_path / which and allowed(path, mode)
+    )
+    error = await refused(tmp_path / "a.db", StoreReadOnlyError)
+    assert str(tmp_path / which) in str(error)
+
+
+@pytest.mark.asyncio
+async def test_a_second_host_is_told_who_holds_the_file(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "a.db")
+    with pytest.raises(StoreLockedError) as caught:
+        await SqliteStore.open(tmp_path / "a.db")
+    assert caught.value.pid == os.getpid()
+    assert caught.value.since_ms is not None
+    assert f"process {os.getpid()} since 20" in str(caught.value)
+    (tmp_path / "a.db.holder").write_text("garbage")
+    with pytest.raises(StoreLockedError, match="another host"):
+        await SqliteStore.open(tmp_path / "a.db")
+    await store.close()
+    await (await SqliteStore.open(tmp_path / "a.db")).close()
+
+
+HOLD_AND_DIE = """
+import asyncio, os, signal, sys
+from schedule_sm.stores.sqlite import SqliteStore
+from schedule_sm.testing.store_contract import NOW_MS, append_of
+async def main():
+    store = await SqliteStore.open(sys.argv[1])
+    info = await store.acquire("s", NOW_MS)
+    await store.append([append_of(info, 2, wake_at=1)])
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio
+async def test_a_crash_drops_the_lock_and_keeps_what_was_committed(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    ended = subprocess.run([sys.executable, "-c", HOLD_AND_DIE, str(path)], check=False)  # noqa: ASYNC221 - nothing else runs
+    assert ended.returncode == -9
+    with SqliteStore.open_read_only(path) as reader:
+        assert reader.session("s").next_seq == 2
+    store = await SqliteStore.open(path)
+    info = await store.acquire("s", NOW_MS)
+    assert (info.epoch, info.next_seq, info.wake_at) == (2, 2, 1)
+    await store.close()
+
+
+@pytest.mark.asyncio
+async def test_files_are_private_and_an_exposed_one_is_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await SqliteStore.open(tmp_path / "a.db")
+    info = await store.acquire("s", NOW_MS)
+    await store.append([append_of(info)])
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in list(tmp_path.iterdir())}  # noqa: ASYNC240
+    assert set(modes.values()) == {0o600}, modes
+    await store.close()
+    (tmp_path / "a.db").chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        await (await SqliteStore.open(tmp_path / "a.db")).close()
+    assert "chmod 600" in caplog.text
+
+
+@pytest.mark.asyncio
+async def test_migrations_run_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.db"
+    await (await SqliteStore.open(path)).close()
+    versions = [*sqlite_schema.MIGRATIONS, ("CREATE TABLE extra (x) STRICT", "CREATE TABLE extra (x) STRICT")]
+    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", tuple(versions))
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 2)
+    with pytest.raises(Exception, match="cannot be used"):
+        await SqliteStore.open(path)
+    tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'extra'"
+    plain = sqlite3.connect(path)
+    assert plain.execute(tables).fetchone() == (0,)
+    assert plain.execute("PRAGMA user_version").fetchone() == (1,)
+    versions[1] = ("CREATE TABLE extra (x TEXT) STRICT",)
+    monkeypatch.setattr(sqlite_schema, "MIGRATIONS", tuple(versions))
+    await (await SqliteStore.open(path)).close()
+    assert plain.execute(tables).fetchone() == (1,)
+    assert plain.execute("PRAGMA user_version").fetchone() == (2,)
+    plain.close()
+
+
+@pytest.mark.asyncio
+async def test_a_fresh_file_has_no_sessions_for_a_reader(tmp_path: Path) -> None:
+    (tmp_path / "a.db").touch()
+    with SqliteStore.open_read_only(tmp_path / "a.db") as reader:
+        assert reader.sessions() == []
+        with pytest.raises(SessionUnknownError):
+            reader.session("s")
+
+
+@pytest.mark.asyncio
+async def test_a_file_whose_folder_cannot_be_written_is_read_without_its_wal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.db"
+    store = await SqliteStore.open(path)
+    info = await store.acquire("s", NOW_MS)
+    await store.append([append_of(info, 2)])
+    await store.close()
+    opened = sqlite3.connect
+    asked: list[str] = []
+
+    def connect(name: str, **options: Any) -> sqlite3.Connection:
+        asked.append(name)
+        if name.endswith("mode=ro"):
+            raise sqlite3.OperationalError("unable to open database file")
+        return opened(name, **options)
+
+    monkeypatch.setattr(sqlite_reader.sqlite3, "connect", connect)
+    with SqliteStore.open_read_only(path) as reader:
+        assert len(list(reader.events("s"))) == 2
+    assert asked[-1].endswith("immutable=1")
+    (tmp_path / "a.db-wal").write_bytes(b"not empty")
+    with pytest.raises(StoreError):
+        SqliteStore.open_read_only(path)
+
+
+@pytest.mark.asyncio
+async def test_damage_in_the_middle_is_an_error_for_readers_and_for_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    store = await SqliteStore.open(path)
+    info = await store.acquire("s", NOW_MS)
+    await store.append([append_of(info, 2_000)])
+    await store.close()
+    content = bytearray(path.read_bytes())
+    content[6 * 4096 : -2 * 4096] = b"\xff" * (len(content) - 8 * 4096)
+    path.write_bytes(content)
+    with SqliteStore.open_read_only(path) as reader, pytest.raises(StoreError):
+        list(reader.events("s"))
+    store = await SqliteStore.open(path)
+    with pytest.raises(StoreError, match="check the disk"):
+        await store.read("s")
+    await store.close()
+
+
+@pytest.mark.parametrize("number", [28, 30, 5])
+@pytest.mark.asyncio
+async def test_what_the_system_refuses_while_opening_is_named_and_nothing_stays_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_file, "_create_private", refuse)
+        with pytest.raises(StoreError) as caught:
+            await SqliteStore.open(tmp_path / "a.db")
+    assert caught.value.code == {28: "disk_full", 30: "read_only", 5: "store_io"}[number]
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_file.FileLock, "acquire", refuse)
+        with pytest.raises(StoreError):
+            await SqliteStore.open(tmp_path / "a.db")
+    await (await SqliteStore.open(tmp_path / "a.db")).close()
