@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from schedule_sm.host import Context, Session
@@ -12,16 +13,26 @@ class FlushOutcome:
     """Whether every event in the log at the call is durable, and what went wrong if that is not known."""
 
     confirmed: bool
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 async def flush(ctx: Context, session: Session) -> FlushOutcome:
     """Flush ``session``; anything but ``True`` (another value, an exception, no service) is "not confirmed".
 
-    It never raises but for cancellation; the host bounds how long it takes.
+    It never raises but for the caller's own cancellation; the host bounds how long it takes.
     """
     try:
         answer: object = await ctx.sessions.flush(session)
+    except asyncio.CancelledError as error:
+        if is_cancelled_itself():
+            raise
+        return FlushOutcome(confirmed=False, error=error)  # the host's own task was cancelled, not ours
     except Exception as error:  # noqa: BLE001 - the caller logs it and steps its chart along a retry edge
         return FlushOutcome(confirmed=False, error=error)
     return FlushOutcome(confirmed=answer is True)
+
+
+def is_cancelled_itself() -> bool:
+    """Whether the running task was asked to cancel; if not, a ``CancelledError`` came out of what it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

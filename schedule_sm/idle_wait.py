@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from schedule_sm.barrier import is_cancelled_itself
 from schedule_sm.clock import Clock, Timer
 from schedule_sm.host import Agent
 
@@ -27,7 +28,7 @@ class IdleWait:
         clock: Clock,
         *,
         on_idle: Callable[[], None],
-        on_failed: Callable[[Exception], None],
+        on_failed: Callable[[BaseException], None],
         on_pause_over: Callable[[], None],
     ) -> None:
         """Report the end of a wait, its failure, and the end of a pause to the owner."""
@@ -54,14 +55,20 @@ class IdleWait:
 
     @property
     def must_pause(self) -> bool:
-        """Whether idle news is to be held back: the last wait never suspended, or too many drives were fruitless."""
-        return self._returned_at_once or self._fruitless >= FRUITLESS_DRIVES
+        """Whether the next wait is to be held back: the last one never suspended, or too many drives were fruitless."""
+        return self._returned_at_once or self.is_fruitless
 
-    def note_drive(self, *, by_idle: bool, delivered: bool) -> None:
+    @property
+    def is_fruitless(self) -> bool:
+        """Whether so many idle drives were fruitless that the agent's idle status is held back too."""
+        return self._fruitless >= FRUITLESS_DRIVES
+
+    def note_drive(self, *, by_idle: bool, delivered: bool, refused: bool) -> None:
         """Count fruitless drives that idle news alone caused; a delivery clears the count and the pause."""
+        if not refused:
+            self._returned_at_once = False  # it counts only if the very next attempt is refused again
         if delivered:
             self._fruitless = 0
-            self._returned_at_once = False
             self._pause_ms = FIRST_PAUSE_MS
         elif by_idle:
             self._fruitless += 1
@@ -109,6 +116,10 @@ class IdleWait:
         self._pause = None
         self._on_pause_over()
 
+    def _failed(self, error: BaseException) -> None:
+        self._task = None
+        self._on_failed(error)
+
     async def _wait(self) -> None:
         turned = False
 
@@ -119,9 +130,13 @@ class IdleWait:
         handle = asyncio.get_running_loop().call_soon(note_turn)
         try:
             await self._agent.when_idle()
+        except asyncio.CancelledError as error:
+            if is_cancelled_itself():
+                raise
+            self._failed(error)  # the host cancelled what its agent waited for, not this task
+            return
         except Exception as error:  # noqa: BLE001 - the owner logs it and steps its chart
-            self._task = None
-            self._on_failed(error)
+            self._failed(error)
             return
         finally:
             handle.cancel()

@@ -13,10 +13,13 @@ from schedule_sm.core.event_log import read_change
 from schedule_sm.core.projection import Projection
 from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.host import Context, Session
-from schedule_sm.transaction import shared_session
+from schedule_sm.transaction import SharedSession, shared_session
 
 name: Final = "schedule-sm-invariant"
 inject: Final = ("sessions",)
+
+_FIRST_SWEEP = 64
+"""So many sessions are kept before those that are no longer live are looked for."""
 
 
 def apply(ctx: Context) -> None:
@@ -30,30 +33,57 @@ def apply(ctx: Context) -> None:
     if sessions is None:
         msg = "schedule_sm.invariant needs the host service 'sessions'; offer it before you load the plugin"
         raise CompositionError(msg)
+    invariant = _Invariant(ctx)
     for session in sessions.list():
-        _folded(session)
-    ctx.defer(sessions.guard_append(check_append))
+        invariant.fold(session)
+    ctx.defer(sessions.guard_append(invariant.check_append))
 
 
-def check_append(session: Session, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
-    """Refuse an event that would make ``session``'s log unfoldable; O(1) beyond what was folded.
+class _Invariant:
+    """Keeps the projections of the sessions that it has seen, so that no append costs a replay."""
 
-    Raises:
-        ScheduleLogError: with the session and the position that the event would have had.
-    """
-    if type != SCHEDULE_CHANGE:
-        return
-    projection = _folded(session)
-    try:
-        projection.check(read_change(data))
-    except ScheduleLogError as error:
-        raise error.located(seq=len(session.events), session_id=session.id) from error
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._kept: dict[int, SharedSession] = {}
+        self._sweep_at = _FIRST_SWEEP
 
+    def check_append(self, session: Session, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
+        """Refuse an event that would make ``session``'s log unfoldable; O(1) beyond what was folded.
 
-def _folded(session: Session) -> Projection:
-    projection = shared_session(session).projection
-    try:
-        projection.sync(session.events)
-    except ScheduleLogError as error:
-        raise error.located(session_id=session.id) from error
-    return projection
+        Raises:
+            ScheduleLogError: with the session and the position that the event would have had.
+        """
+        if type != SCHEDULE_CHANGE:
+            return
+        projection = self.fold(session)
+        try:
+            projection.check(read_change(data))
+        except ScheduleLogError as error:
+            raise error.located(seq=len(session.events), session_id=session.id) from error
+
+    def fold(self, session: Session) -> Projection:
+        """Return ``session``'s projection in step with its log.
+
+        Raises:
+            ScheduleLogError: with session and seq, at every call until the log is mended.
+        """
+        projection = self._projection(session)
+        try:
+            projection.sync(session.events)
+        except ScheduleLogError as error:
+            raise error.located(session_id=session.id) from error
+        return projection
+
+    def _projection(self, session: Session) -> Projection:
+        kept = self._kept.get(id(session))
+        if kept is None or kept.session is not session:
+            if len(self._kept) >= self._sweep_at:
+                self._sweep()
+            kept = self._kept[id(session)] = shared_session(session)
+        return kept.projection
+
+    def _sweep(self) -> None:
+        """Let go of sessions that are no longer live; amortised O(1) for each new one."""
+        live = {id(session) for session in self._ctx.sessions.list()}
+        self._kept = {key: kept for key, kept in self._kept.items() if key in live}
+        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._kept))

@@ -22,6 +22,7 @@ from schedule_sm.core.deliveries import Deliveries
 from schedule_sm.core.errors import ScheduleLogError, WouldDeadlockError
 from schedule_sm.core.snapshot import OwnerSnapshot, reminder_snapshots, taken
 from schedule_sm.diagnostics import WarningKind, warn
+from schedule_sm.edge_log import EdgeLog, OwnerObserver
 from schedule_sm.host import Agent, Context
 from schedule_sm.idle_wait import IdleWait
 from schedule_sm.synchronous import synchronous
@@ -53,7 +54,8 @@ class ScheduleOwner:
         self._ctx = ctx
         self._agent = agent
         self._clock = clock or LoopClock()
-        self._observers = observers or Observers(ALL_STEPS)
+        self._observers = Observers(observers or ALL_STEPS)
+        self._observers.add(EdgeLog(agent.session.id, agent.id))
         self._shared = shared_session(agent.session)
         self._deliveries = Deliveries(self._shared.projection, self._observers)
         self._now_ms = self._last_known_ms()
@@ -99,6 +101,8 @@ class ScheduleOwner:
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"schedule-sm owner {self._agent.id}", context=contextvars.copy_context()
         )
+        # also for a task that is cancelled before its first step, which runs no `finally`
+        self._task.add_done_callback(self._task_ended)
 
     def recompute(self) -> None:
         """Ask for one more drive: a tool, the host or a test has reason to think that something changed."""
@@ -136,6 +140,15 @@ class ScheduleOwner:
             reminders=reminder_snapshots(self._deliveries),
         )
 
+    def observe(self, observer: OwnerObserver) -> None:
+        """Tell ``observer``'s own observer for this owner of every step from now on."""
+        try:
+            own = observer.for_owner(self._agent.session.id, self._agent.id, self._deliveries)
+        except Exception as error:  # noqa: BLE001 - an observer must not change what is observed
+            warn("owner", "an observer could not be made", self._agent, error)
+        else:
+            self._observers.add(own)
+
     # -- triggers -------------------------------------------------------------------------------------------
 
     def _trigger(self, source: Trigger) -> None:
@@ -151,16 +164,17 @@ class ScheduleOwner:
 
     def _on_status(self, *news: object) -> None:
         status = news[-1] if news and isinstance(news[-1], str) else self._agent.status
-        if status != "idle" or self._idle.is_open or self._idle.is_pausing or self._admission.is_open:
+        if status != "idle" or self._idle.is_open or self._admission.is_open:
             return
         if self.state not in ("blocked", "parked"):
             return
-        if self._idle.must_pause:
+        if self._idle.is_fruitless:
             self._idle.pause()
         else:
+            self._idle.end_pause()
             self._trigger(Trigger.IDLE)
 
-    def _idle_failed(self, error: Exception) -> None:
+    def _idle_failed(self, error: BaseException) -> None:
         if self._is_known_live():
             warn("idle_wait", "the wait for the agent to become idle failed", self._agent, error)
         if self.state == "blocked":
@@ -205,6 +219,11 @@ class ScheduleOwner:
         finally:
             self._finish()
 
+    def _task_ended(self, _task: object) -> None:
+        if not self._final.is_set():
+            self.request_stop()
+            self._finish()
+
     async def _drive(self) -> None:
         if self._is_over():
             self._dirty.clear()  # a registry that raises is asked again at the next trigger, not at once
@@ -217,8 +236,9 @@ class ScheduleOwner:
             if self._is_over():
                 return
             delivered = await self._drive_in_lane(may_retry=Trigger.OWN not in triggers)
-            self._idle.note_drive(by_idle=triggers == {Trigger.IDLE}, delivered=delivered)
-            if self.state == "blocked":
+            refused = self.state == "blocked"
+            self._idle.note_drive(by_idle=triggers == {Trigger.IDLE}, delivered=delivered, refused=refused)
+            if refused:
                 self._idle.open()
         finally:
             self._ticket.leave()
@@ -236,6 +256,8 @@ class ScheduleOwner:
             self._host_failed()
             return False
         self._deliveries.after_flush(now_ms)
+        if self.state != "driving":
+            return False  # an observer of the cursors' steps asked to stop
         match decide(self._shared.projection, now_ms):
             case Empty():
                 self._step("settle")
@@ -266,7 +288,7 @@ class ScheduleOwner:
         match attempt:
             case Attempt.REFUSED:
                 self._deliveries.refused(self._now_ms)
-                self._step("refused")
+                self._outcome("refused")
             case Attempt.NOT_DUE:
                 target = self._shared.projection.earliest()
                 self._wait_for(self._now_ms if target is None else target.target_ms, self._now_ms)
@@ -281,7 +303,8 @@ class ScheduleOwner:
         """What the attempt itself triggered counts in full if it went through, else once."""
         if self._admission.triggered:
             self._admission.triggered = False
-            if attempt not in (Attempt.REFUSED, Attempt.ENQUEUE_FAILED, Attempt.HOST_FAILED):
+            failed = (Attempt.REFUSED, Attempt.ENQUEUE_FAILED, Attempt.HOST_FAILED, Attempt.OVER)
+            if attempt not in failed:
                 self._trigger(Trigger.ELSEWHERE)
             elif may_retry:
                 self._trigger(Trigger.OWN)
@@ -315,6 +338,11 @@ class ScheduleOwner:
     def _step(self, event: OwnerEvent) -> None:
         self._cursor.step(event, self._now_ms)
 
+    def _outcome(self, event: OwnerEvent) -> None:
+        """Step what a drive came to, unless an observer of the cursor's own step asked to stop meanwhile."""
+        if self.state == "driving":
+            self._step(event)
+
     def _is_over(self) -> bool:
         """Whether the drive ends here: stopping first, then no longer live, then a registry that raises."""
         if self.state != "driving":
@@ -344,7 +372,7 @@ class ScheduleOwner:
 
     def _host_failed(self) -> None:
         self._deliveries.host_failed(self._now_ms)
-        self._step("host_failed")
+        self._outcome("host_failed")
 
     def _read_clock(self) -> int | None:
         """Return the wall clock in ms, or ``None`` (and a warning) when it cannot be read."""
@@ -413,9 +441,11 @@ class ScheduleOwner:
     def _finish(self) -> None:
         """Nothing is in flight: detach every cursor and reach the final state."""
         self._let_go()
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
+        while self._undo:
+            try:
+                self._undo.pop()()
+            except Exception as error:  # noqa: BLE001 - whoever waits for the end is still told of it
+                warn("owner", "a subscription could not be taken back", self._agent, error)
         if self.state == "stopping":
             self._step("drained")
         self._final.set()

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from schedule_sm.core.cursor import ALL_STEPS, Observer, Observers
 from schedule_sm.core.errors import CompositionError
 from schedule_sm.diagnostics import warn
+from schedule_sm.edge_log import OwnerObserver
 from schedule_sm.host import Agent, Context, Dispose, Session
 from schedule_sm.owner import ScheduleOwner
 from schedule_sm.synchronous import synchronous
@@ -33,14 +34,17 @@ def schedule_owner(agent: Agent) -> ScheduleOwner | None:
 
 
 def apply(
-    ctx: Context, *, tool_timeout_s: float = TOOL_TIMEOUT_S, observers: tuple[Observer, ...] = ()
+    ctx: Context,
+    *,
+    tool_timeout_s: float = TOOL_TIMEOUT_S,
+    observers: tuple[Observer | OwnerObserver, ...] = (),
 ) -> None:
     """Give every root agent that is created from now on the three tools and an owner.
 
     Args:
         ctx: the plugin's own scope of the host; unloading is deferred on it.
         tool_timeout_s: how long a tool's caller waits before it is told that nothing is certain.
-        observers: told of every step of this plugin's charts.
+        observers: told of every step of this plugin's charts; an ``OwnerObserver`` also of whose step it is.
 
     Raises:
         CompositionError: naming the service that the host lacks.
@@ -75,19 +79,23 @@ class _Seat:
 
     async def unseat(self) -> None:
         """Stop, unregister, close the lane, then wait; a second caller waits for the same end."""
-        if self._unseating is None:
-            self._unseating = asyncio.get_running_loop().create_task(
-                self._unseat(), name=f"schedule-sm unloading {self.agent.id}"
-            )
-        await asyncio.wait({self._unseating})
+        await asyncio.wait({self.begin_unseating()})
 
-    async def _unseat(self) -> None:
-        if self.owner is not None:
-            self.owner.request_stop()
-        if self.succession is not None:
-            self.succession.cancel()
-        if self.unregister is not None:
-            self.unregister()
+    def begin_unseating(self) -> asyncio.Task[None]:
+        """Stop, unregister and close the lane at once, so that nothing comes between; returns the wait for the end."""
+        if self._unseating is None:
+            if self.owner is not None:
+                self.owner.request_stop()
+            if self.succession is not None:
+                self.succession.cancel()
+            if self.unregister is not None:
+                self.unregister()
+            self._unseating = asyncio.get_running_loop().create_task(
+                self._ended(), name=f"schedule-sm unloading {self.agent.id}"
+            )
+        return self._unseating
+
+    async def _ended(self) -> None:
         if self.owner is not None:
             await self.owner.wait_stopped()
         else:
@@ -98,12 +106,16 @@ class _Seat:
 class _Plugin:
     """The seats of one loading."""
 
-    def __init__(self, ctx: Context, tool_timeout_s: float, observers: tuple[Observer, ...]) -> None:
+    def __init__(
+        self, ctx: Context, tool_timeout_s: float, observers: tuple[Observer | OwnerObserver, ...]
+    ) -> None:
         self._ctx = ctx
         self._tool_timeout_s = tool_timeout_s
         self._observers = Observers(ALL_STEPS)
+        self._owner_observers = [observer for observer in observers if isinstance(observer, OwnerObserver)]
         for observer in observers:
-            self._observers.add(observer)
+            if not isinstance(observer, OwnerObserver):
+                self._observers.add(observer)
         self._seats: dict[int, _Seat] = {}
         self._current: dict[int, ScheduleOwner] = {}
         self.undo: Callable[[], None] | None = None
@@ -150,6 +162,8 @@ class _Plugin:
             seat.owner = owner
             self._current[id(seat.agent.session)] = owner
             _OWNERS[id(seat.agent)] = owner
+            for observer in self._owner_observers:
+                owner.observe(observer)
             owner.start()
         except Exception as error:  # noqa: BLE001 - logged; the tools stay and go on recording
             warn("start", "the owner could not be started", seat.agent, error)
@@ -175,13 +189,13 @@ class _Plugin:
         self._seats.pop(id(seat.agent), None)
         if self._current.get(id(seat.agent.session)) is seat.owner:
             self._current.pop(id(seat.agent.session), None)
+        if _OWNERS.get(id(seat.agent)) is seat.owner:
+            _OWNERS.pop(id(seat.agent), None)
 
     async def unload(self) -> None:
         """Unseat every agent, all at once, and wait for them."""
         if self.undo is not None:
             self.undo()
-        seats = tuple(self._seats.values())
-        for seat in seats:
-            if seat.owner is not None:
-                seat.owner.request_stop()
-        await asyncio.gather(*(seat.unseat() for seat in seats))
+        unseating = {seat.begin_unseating() for seat in tuple(self._seats.values())}
+        if unseating:
+            await asyncio.wait(unseating)

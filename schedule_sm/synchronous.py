@@ -17,7 +17,7 @@ def synchronous(value: T, what: str) -> T:
         CompositionError: naming ``what``; a coroutine is closed and a future cancelled first, so that nothing of it
             runs later.
     """
-    if not inspect.isawaitable(value):
+    if value is None or value is True or not inspect.isawaitable(value):
         return value
     end = getattr(value, "close", None) or getattr(value, "cancel", None)
     if end is not None:

@@ -7,6 +7,7 @@ task that holds it to its end.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from schedule_sm.barrier import flush
 from schedule_sm.clock import Clock, LoopClock
-from schedule_sm.core.ecmascript import escape_surrogates, trim
+from schedule_sm.core.ecmascript import escape_surrogates, join_surrogate_pairs, trim
 from schedule_sm.core.errors import SENTENCES, ErrorCode, ScheduleInputError, ScheduleLogError
 from schedule_sm.core.event_log import create_data, end_data
 from schedule_sm.core.projection import Projection
@@ -39,8 +40,6 @@ TOOL_TIMEOUT_S = 30.0
 Operation: TypeAlias = Literal["create", "list", "delete"]
 Value: TypeAlias = Any
 """Plain JSON data."""
-
-_logger = logging.getLogger(__name__)
 
 
 class Notified(Protocol):
@@ -125,8 +124,8 @@ class AgentTools:
             located = error.located(session_id=self.agent.session.id)
             warn("corrupt_log", "the log cannot be folded", self.agent, located)
             return error_value("corrupt_schedule_log")
-        except Exception:  # a host call or a fault of our own: the answer is a value all the same
-            _logger.exception("a reminder tool failed (session %s)", self.agent.session.id)
+        except Exception as error:  # noqa: BLE001 - a host call or a fault of our own: the answer is a value
+            warn("owner", "a reminder tool failed", self.agent, error, level=logging.ERROR)
             return error_value("internal_error")
 
     # -- the parts of a transaction -------------------------------------------------------------------------
@@ -142,7 +141,11 @@ class AgentTools:
         """Append one change, confirm it and notify; the mark is read right before the append."""
         if transaction.is_abandoned:
             raise _Refused(error_value("internal_error"))
-        synchronous(self.agent.session.append(SCHEDULE_CHANGE, data), "session.append")
+        try:
+            synchronous(self.agent.session.append(SCHEDULE_CHANGE, data), "session.append")
+        except Exception as error:
+            warn("append", f"append of {operation} failed", self.agent, error, level=logging.ERROR)
+            raise _Refused(error_value("internal_error")) from error
         await self._flush("barrier", operation, transaction)
 
     async def _flush(
@@ -154,8 +157,8 @@ class AgentTools:
             raise _Refused(error_value("persistence_uncertain", operation, transaction.schedule_id))
         try:
             self._owner.recompute()
-        except Exception:  # the notification changes nothing about the result
-            _logger.exception("the owner of session %s could not be notified", self.agent.session.id)
+        except Exception as error:  # noqa: BLE001 - the notification changes nothing about the result
+            warn("owner", "the owner could not be notified", self.agent, error)
 
     def now_ms(self) -> int:
         """Return the wall clock in ms."""
@@ -195,10 +198,8 @@ class AgentTools:
     def _created_view(self, record: AfterRecord) -> Value:
         try:
             now_ms = self.now_ms()
-        except (
-            Exception
-        ):  # the reminder is durable; only whether it is overdue already depends on this reading
-            _logger.exception("the clock cannot be read (session %s)", self.agent.session.id)
+        except Exception as error:  # noqa: BLE001 - durable already; only "overdue" depends on this reading
+            warn("owner", "the clock cannot be read", self.agent, error)
             now_ms = record.target_ms - record.after_seconds * 1_000
         return schedule_view(record, now_ms).model_dump(mode="json", by_alias=True)
 
@@ -212,7 +213,7 @@ class AgentTools:
 
     async def delete(self, arguments: Mapping[str, Any]) -> Value:
         """Delete one active reminder; its id was checked before the caller was."""
-        schedule_id: str = arguments["id"]
+        schedule_id = join_surrogate_pairs(arguments["id"])
 
         async def work(transaction: Transaction) -> Value:
             projection = await self.fold("delete", transaction)
@@ -269,8 +270,9 @@ class ScheduleTool:
         constants = tool_catalog()[name]
         self.name = name
         self.description: str = constants["description"]
-        self.parameters: Mapping[str, Any] = constants["parameters"]
-        self.output_schema: Mapping[str, Any] = constants["output_schema"]
+        # copies: what one host does to its tool's schema must not change what other agents are shown
+        self.parameters: Mapping[str, Any] = copy.deepcopy(constants["parameters"])
+        self.output_schema: Mapping[str, Any] = copy.deepcopy(constants["output_schema"])
         self._tools = tools
         self._call = call
         self._precheck = precheck
@@ -321,9 +323,15 @@ def register_schedule_tools(
     )
     undo: list[Dispose] = []
 
-    def dispose() -> None:
+    def take_back() -> None:
         while undo:
-            undo.pop()()
+            try:
+                undo.pop()()
+            except Exception as error:  # noqa: BLE001 - the others have to go all the same
+                warn("owner", "a tool could not be taken back", agent, error)
+
+    def dispose() -> None:
+        take_back()
         tools.close()
 
     try:
@@ -331,6 +339,6 @@ def register_schedule_tools(
             unregister = synchronous(agent.ctx.tools.register(tool), "tools.register")
             undo.append(unregister)  # one by one: a taken name rolls back exactly the earlier ones
     except BaseException:
-        dispose()
+        take_back()  # the lane stays open: the names may be taken by tools of this very agent, which go on
         raise
     return dispose

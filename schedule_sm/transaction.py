@@ -142,7 +142,7 @@ class SharedSession:
         self, transaction: Transaction, work: Callable[[Transaction], Awaitable[Any]], refusal: Any
     ) -> Any:
         try:
-            if not await transaction.ticket.granted():
+            if not await transaction.ticket.granted() or transaction.is_abandoned:
                 return refusal
             return await work(transaction)
         finally:

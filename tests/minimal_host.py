@@ -1,0 +1,1 @@
+../docs/examples/minimal_host.py
