@@ -1,0 +1,211 @@
+"""``schedule-sm chat``: talk to the built-in agent; its reminders arrive between turns."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from schedule_sm.cli.conversation import Conversation
+from schedule_sm.cli.exit_codes import ExitCode
+from schedule_sm.cli.options import check_session_id, complete_session
+from schedule_sm.cli.rendering import visible
+from schedule_sm.cli.screens import LineScreen, PromptScreen, choose_screen
+from schedule_sm.clock import wall_ms
+from schedule_sm.core.errors import ScheduleError
+from schedule_sm.embedded.builtin_runner import BuiltinRunner
+from schedule_sm.embedded.runtime import ScheduleHost
+from schedule_sm.stores.errors import StoreError, StoreIOError
+from schedule_sm.stores.sqlite import SqliteStore
+from schedule_sm.stores.sqlite_file import fault_of
+
+
+class UnwrittenError(ScheduleError):
+    """The chat ended before the disk had everything."""
+
+    def __init__(self, count: int, fault: StoreError) -> None:
+        """Say how many events there were, and name the ``fault``."""
+        super().__init__(f"what was said last ({count} events) may be lost: {fault.message}")
+        self.code = fault.code
+
+
+DRAIN_S: Final = 10.0
+"""How long the end of piped input waits for what is due; as long as a flush may take."""
+_LOOK_AGAIN_S: Final = 0.05
+_PATIENCE_S: Final = 1.0
+"""A turn or a close that takes longer says so: the disk does not answer."""
+
+
+def chat(
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SCHEDULE_SM_STORE",
+            metavar="FILE",
+            help="The store, created if it is not there; by default one in your data folder.",
+        ),
+    ] = None,
+    session: Annotated[
+        str,
+        typer.Option(
+            metavar="ID",
+            callback=check_session_id,
+            autocompletion=complete_session,
+            help="The session, created if it is not there.",
+        ),
+    ] = "main",
+    wait: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="At the end of piped input, stay this long for reminders not due yet.",
+        ),
+    ] = 0.0,
+) -> None:
+    """Talk to the built-in agent; it understands "remind me in 10 minutes to stretch".
+
+    Reminders arrive between turns, also while you type. /list, /why [ID], /help and /quit are commands; Ctrl-C and
+    Ctrl-D leave. Opening the session again delivers what came due meanwhile and says how late it is.
+
+    In a pipe (echo "remind me in 2 seconds to stretch" | schedule-sm chat --wait 5) each line is one request and each
+    answer plain lines. At the end of input every request has been answered and every reminder that is due by then is
+    delivered; later ones stay in the store, unless --wait gives them time.
+
+    Example: schedule-sm chat --store agent.db
+    """
+    path = _default_store() if store is None else store
+    code = asyncio.run(_chat(path, session, wait))
+    if code:
+        raise typer.Exit(code)
+
+
+async def _chat(path: Path, session_id: str, wait_s: float) -> int:
+    """Chat until somebody leaves, the input ends or a signal comes; returns the exit code."""
+    screen = choose_screen()
+    with _signals() as signalled:
+        async with ScheduleHost.open(path, runner=BuiltinRunner()) as host:
+            live = await host.session(session_id)
+            conversation = Conversation(live, screen)
+            with screen.open():
+                if screen.is_interactive:
+                    where = f"session {visible(session_id)} in {visible(str(path))}; /help tells what I understand"
+                    screen.show(where, "dim")
+                following = asyncio.create_task(conversation.follow(), name="schedule-sm chat follows")
+                talking = asyncio.create_task(_talk(conversation, screen, wait_s), name="schedule-sm chat")
+                watched: set[asyncio.Future[Any]] = {talking, following, signalled}
+                await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                if not talking.done():
+                    talking.cancel()
+                    await asyncio.wait({talking})
+                await _with_patience(live.close(), "the disk does not answer yet; Ctrl-C leaves at once")
+                await asyncio.wait({following})
+            for task in (talking, following):
+                if not task.cancelled():
+                    task.result()
+            left = conversation.farewell()
+            if left is not None:
+                typer.echo(left, err=True)
+            if conversation.unwritten:
+                raise _unwritten(host, conversation.unwritten)
+        return signalled.result() if signalled.done() else ExitCode.OK
+
+
+def _unwritten(host: ScheduleHost, count: int) -> UnwrittenError:
+    """Return the error for what did not reach the disk, with the exit code of what kept it from there."""
+    store = host.ctx.session_persistence
+    fault = store.last_fault if isinstance(store, SqliteStore) else None
+    return UnwrittenError(count, fault or StoreIOError("the store", "it did not answer in time"))
+
+
+async def _talk(conversation: Conversation, screen: PromptScreen | LineScreen, wait_s: float) -> None:
+    """Answer line by line; a prompt comes back while a slow disk is waited for, a pipe's next line does not."""
+    slow: set[asyncio.Task[bool]] = set()
+    try:
+        while (line := await screen.read()) is not None:
+            answering = asyncio.create_task(conversation.handle(line), name="schedule-sm chat answers")
+            slow.add(answering)
+            answering.add_done_callback(slow.discard)
+            await asyncio.wait({answering}, timeout=_PATIENCE_S if screen.is_interactive else None)
+            if not answering.done():
+                screen.show("(no answer yet; /why says more)", "dim")
+            elif not answering.result():
+                return
+        if not screen.is_interactive:
+            await _drain(conversation, wait_s)
+    finally:
+        for task in slow:
+            task.cancel()
+        if slow:
+            await asyncio.wait(slow)
+
+
+async def _drain(conversation: Conversation, wait_s: float) -> None:
+    """Return when everything due by now, or by the end of ``wait_s``, has been delivered."""
+    loop = asyncio.get_running_loop()
+    due_ms = wall_ms() + int(wait_s * 1_000)
+    give_up_at = loop.time() + wait_s + DRAIN_S
+    while conversation.is_waiting_for(due_ms) and loop.time() < give_up_at:  # noqa: ASYNC110 - three services to ask
+        await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _with_patience(ending: Coroutine[Any, Any, None], notice: str) -> None:
+    task = asyncio.create_task(ending, name="schedule-sm chat leaves")
+    done, _ = await asyncio.wait({task}, timeout=_PATIENCE_S)
+    if not done:
+        typer.echo(notice, err=True)
+    await task
+
+
+_CODES: Final = {
+    "SIGINT": ExitCode.INTERRUPTED,
+    "SIGTERM": ExitCode.TERMINATED,
+    "SIGHUP": ExitCode.TERMINATED,
+}
+
+
+@contextmanager
+def _signals() -> Iterator[asyncio.Future[int]]:
+    """Yield what the first signal completes with its exit code; the second one leaves without a close."""
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[int] = loop.create_future()
+
+    def arrived(code: ExitCode) -> None:
+        if first.done():
+            os._exit(code)  # whoever asks twice does not want to wait for the disk; the store is crash-safe
+        first.set_result(code)
+
+    handled = []
+    for name, code in _CODES.items():
+        number = getattr(signal, name, None)
+        try:
+            if number is not None:
+                loop.add_signal_handler(number, arrived, code)
+                handled.append(number)
+        except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
+            break
+    try:
+        yield first
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+
+def _default_store() -> Path:
+    """Return the store in the user's data folder, which is created, for this user only."""
+    if os.name == "posix" and sys.platform != "darwin":
+        folder = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "schedule-sm"
+    else:
+        folder = Path(typer.get_app_dir("schedule-sm"))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise fault_of(error, str(folder)) from error
+    return folder / "chat.db"
