@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from schedule_sm.core.errors import ScheduleLogError
-from schedule_sm.core.event_log import Change, read_change
 from schedule_sm.core.projection import Projection
 from schedule_sm.core.records import SCHEDULE_CHANGE
 
@@ -19,20 +18,18 @@ class Replay:
         self.projection = Projection()
         self._log: list[dict[str, Any]] = []
 
-    def take(self, seq: int, data: object) -> Change:
-        """Fold the change in ``data``, the event at ``seq``, and return it; amortised O(log n).
+    def take(self, seq: int, data: object) -> None:
+        """Fold the change in ``data``, the event at ``seq``; amortised O(log n).
 
         Raises:
             ScheduleLogError: located at ``seq``; nothing of the change is kept.
         """
-        try:
-            change = read_change(data)
-            self.projection.check(change)
-        except ScheduleLogError as error:
-            raise error.located(seq=seq) from error
         self._log.append({"type": SCHEDULE_CHANGE, "data": data})
-        self.projection.sync(self._log)
-        return change
+        try:
+            self.projection.sync(self._log)
+        except ScheduleLogError as error:
+            self._log.pop()
+            raise type(error)(error.reason, seq=seq) from error  # the log here holds changes only
 
 
 def read_body(seq: int, body: str) -> Any:
@@ -42,7 +39,7 @@ def read_body(seq: int, body: str) -> Any:
         ScheduleLogError: located at ``seq``, if it is no JSON.
     """
     try:
-        return json.loads(body, parse_constant=_refuse_constant)
+        return _DECODER.decode(body)
     except (ValueError, RecursionError) as error:
         msg = "its data is no JSON"
         raise ScheduleLogError(msg, seq=seq) from error
@@ -51,3 +48,6 @@ def read_body(seq: int, body: str) -> Any:
 def _refuse_constant(name: str) -> None:
     msg = f"{name} is no JSON"
     raise ValueError(msg)
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from schedule_sm.cli.rendering import utc_time
 from schedule_sm.cli.replay import Replay, read_body
 from schedule_sm.core.errors import ScheduleLogError
-from schedule_sm.core.event_log import Change
+from schedule_sm.core.event_log import Change, read_change
 from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
@@ -136,7 +136,8 @@ class _History:
         if event.type != SCHEDULE_CHANGE:
             self._take_message(event.type, data)
             return
-        change = self._replay.take(event.seq, data)
+        self._replay.take(event.seq, data)
+        change = read_change(data)
         if change.operation == "create":
             self._created(change, event)
         else:
