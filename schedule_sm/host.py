@@ -1,7 +1,7 @@
 """The contract between the plugin and a host runtime: one protocol per service, nothing else.
 
 A host that offers these shapes can load ``schedule_sm.plugin``. ``schedule_sm.embedded`` is such a host; a smaller one,
-written from this file alone, lives in ``tests/minimal_host.py``.
+written from this file alone, lives in ``docs/examples/minimal_host.py``.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import uvicorn
@@ -111,6 +112,17 @@ def describe(session: LiveSession, turn: Turn) -> dict[str, Any]:
     return {"receipt": receipt.model_dump(mode="json", by_alias=True), "lateMs": late_ms}
 
 
+class ChatServer(uvicorn.Server):
+    """A server that ends in order while pages are open: they follow the turns for as long as the session lives."""
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Close the session, which ends every stream, then the server."""
+        await app.state.session.close()
+        await super().shutdown(sockets)
+
+
 if __name__ == "__main__":
     app = create_app(sys.argv[1] if len(sys.argv) > 1 else "chat.db")
-    uvicorn.run(app, host="127.0.0.1", port=int(os.environ.get("PORT", "8000")), timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, host="127.0.0.1", port=int(os.environ.get("PORT", "8000")))
+    with suppress(KeyboardInterrupt):
+        ChatServer(config).run()

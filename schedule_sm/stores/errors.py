@@ -81,7 +81,8 @@ class DiskFullError(StoreError):
     def __init__(self, place: str) -> None:
         """Name the store that needs room."""
         super().__init__(
-            place, f"no room is left to write {place}; free some space, what is pending is retried"
+            place,
+            f"no room is left to write {place}; free some space (a running host then goes on by itself) or try again",
         )
 
 
@@ -112,7 +113,10 @@ class StoreBusyError(StoreError):
 
     def __init__(self, place: str) -> None:
         """Name the store that is busy."""
-        super().__init__(place, f"another program is writing {place}; end it, what is pending is retried")
+        super().__init__(
+            place,
+            f"another program is writing {place}; wait for it or end it (a running host then goes on by itself)",
+        )
 
 
 class StoreIOError(StoreError):
@@ -123,7 +127,8 @@ class StoreIOError(StoreError):
     def __init__(self, place: str, detail: str) -> None:
         """Keep the engine's ``detail``."""
         super().__init__(
-            place, f"{place} cannot be used ({detail}); check the disk, what is pending is retried"
+            place,
+            f"{place} cannot be used ({detail}); check the disk (a running host goes on by itself once it can)",
         )
 
 
