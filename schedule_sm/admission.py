@@ -14,7 +14,7 @@ from schedule_sm.core.event_log import end_data
 from schedule_sm.core.framing import render_reminder_framing
 from schedule_sm.core.projection import Entry
 from schedule_sm.core.records import SCHEDULE_CHANGE
-from schedule_sm.diagnostics import warn
+from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, FollowupMessage
 from schedule_sm.synchronous import synchronous
 from schedule_sm.transaction import SharedSession
@@ -137,15 +137,15 @@ class Admission:
             synchronous(self._agent.followup(message), "followup")
         except Exception as error:  # noqa: BLE001 - nothing was queued: the reminder stays overdue
             self._deliveries.enqueue_failed(now_ms)
-            self._warn_if_live(error)
+            what = "the message could not be queued"
+            warn_unless_departed(self._ctx, "followup", what, self._agent, error)
             return Attempt.ENQUEUE_FAILED
         self._deliveries.enqueued(now_ms)
         return self._record(entry, now_ms)
 
     def _record(self, entry: Entry, now_ms: int) -> Attempt:
         """Append the dispatch of a queued message, unless that would corrupt the log for good."""
-        readable = self._fold()
-        if readable and not self._is_active(entry):
+        if self._fold() and self._has_ended(entry):
             self.error = CompositionError("the reminder ended inside followup; its dispatch was not written")
             return self._append_failed(now_ms)
         try:
@@ -166,18 +166,15 @@ class Admission:
     def _is_active(self, entry: Entry) -> bool:
         return self._shared.projection.active.get(entry.id) is entry
 
+    def _has_ended(self, entry: Entry) -> bool:
+        """Whether its dispatch would corrupt the log; a replaced log may hold the same reminder in another entry."""
+        current = self._shared.projection.active.get(entry.id)
+        return current is None or current.record != entry.record
+
     def _fold(self) -> bool:
         try:
-            self._shared.projection.sync(self._agent.session.events)
+            self._shared.fold()
         except ScheduleLogError as error:
-            self.error = error.located(session_id=self._agent.session.id)
+            self.error = error
             return False
         return True
-
-    def _warn_if_live(self, error: Exception) -> None:
-        try:
-            departed = self._ctx.agents.get(self._agent.id) is not self._agent
-        except Exception:  # noqa: BLE001 - the failing registry is reported where the drive asks it
-            departed = False
-        if not departed:
-            warn("followup", "the message could not be queued", self._agent, error)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any, Literal, TypeAlias
 
-from schedule_sm.host import Agent
+from schedule_sm.host import Agent, Context
+from schedule_sm.liveness import is_known_departed
 
 WarningKind: TypeAlias = Literal[
     "preflight", "barrier", "followup", "append", "corrupt_log", "idle_wait", "owner", "start"
@@ -38,3 +39,16 @@ def warn(
         exc_info=error,
         extra={"kind": kind, "session_id": session_id, "agent_id": agent.id, **fields},
     )
+
+
+def warn_unless_departed(
+    ctx: Context,
+    kind: WarningKind,
+    what: str,
+    agent: Agent,
+    error: BaseException | None = None,
+    **fields: Any,
+) -> None:
+    """Log as ``warn`` does; an agent that has departed is not spoken of any more."""
+    if not is_known_departed(ctx, agent):
+        warn(kind, what, agent, error, **fields)

@@ -49,11 +49,6 @@ class IdleWait:
         return self._task is not None and not self._task.done()
 
     @property
-    def is_pausing(self) -> bool:
-        """Whether the next wait or idle drive is held back."""
-        return self._pause is not None
-
-    @property
     def must_pause(self) -> bool:
         """Whether the next wait is to be held back: the last one never suspended, or too many drives were fruitless."""
         return self._returned_at_once or self.is_fruitless
@@ -75,7 +70,7 @@ class IdleWait:
 
     def open(self) -> None:
         """Open the one wait, after the pause where one is due; does nothing while one is open or due."""
-        if self.is_open or self.is_pausing:
+        if self.is_open or self._pause is not None:
             return
         if self.must_pause:
             self.pause()

@@ -18,8 +18,8 @@ from schedule_sm.transaction import SharedSession, shared_session
 name: Final = "schedule-sm-invariant"
 inject: Final = ("sessions",)
 
-_FIRST_SWEEP = 64
-"""So many sessions are kept before those that are no longer live are looked for."""
+_SPARE: Final = 8
+"""So many more sessions are kept, or a quarter of the live ones if that is more, before the gone ones are let go."""
 
 
 def apply(ctx: Context) -> None:
@@ -45,7 +45,7 @@ class _Invariant:
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
         self._kept: dict[int, SharedSession] = {}
-        self._sweep_at = _FIRST_SWEEP
+        self._sweep_at = _SPARE
 
     def check_append(self, session: Session, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
         """Refuse an event that would make ``session``'s log unfoldable; O(1) beyond what was folded.
@@ -67,23 +67,15 @@ class _Invariant:
         Raises:
             ScheduleLogError: with session and seq, at every call until the log is mended.
         """
-        projection = self._projection(session)
-        try:
-            projection.sync(session.events)
-        except ScheduleLogError as error:
-            raise error.located(session_id=session.id) from error
-        return projection
-
-    def _projection(self, session: Session) -> Projection:
         kept = self._kept.get(id(session))
         if kept is None or kept.session is not session:
             if len(self._kept) >= self._sweep_at:
                 self._sweep()
             kept = self._kept[id(session)] = shared_session(session)
-        return kept.projection
+        return kept.fold()
 
     def _sweep(self) -> None:
-        """Let go of sessions that are no longer live; amortised O(1) for each new one."""
+        """Let go of sessions that are no longer live, with their logs; amortised O(1) for each new one."""
         live = {id(session) for session in self._ctx.sessions.list()}
         self._kept = {key: kept for key, kept in self._kept.items() if key in live}
-        self._sweep_at = max(_FIRST_SWEEP, 2 * len(self._kept))
+        self._sweep_at = len(self._kept) + max(_SPARE, len(self._kept) // 4)

@@ -14,18 +14,20 @@ from enum import Enum
 
 from schedule_sm.admission import Admission, Attempt
 from schedule_sm.barrier import flush
-from schedule_sm.clock import MAX_SEGMENT_MS, Clock, LoopClock, Timer
+from schedule_sm.clock import Clock, LoopClock
 from schedule_sm.core.charts import OwnerEvent
 from schedule_sm.core.cursor import ALL_STEPS, OWNER, Cursor, Observers
 from schedule_sm.core.decision import Deliver, Empty, WaitUntil, decide
 from schedule_sm.core.deliveries import Deliveries
 from schedule_sm.core.errors import ScheduleLogError, WouldDeadlockError
 from schedule_sm.core.snapshot import OwnerSnapshot, reminder_snapshots, taken
-from schedule_sm.diagnostics import WarningKind, warn
+from schedule_sm.diagnostics import WarningKind, warn, warn_unless_departed
 from schedule_sm.edge_log import EdgeLog, OwnerObserver
 from schedule_sm.host import Agent, Context
 from schedule_sm.idle_wait import IdleWait
+from schedule_sm.liveness import is_known_departed, is_live
 from schedule_sm.synchronous import synchronous
+from schedule_sm.target_timer import TargetTimer
 from schedule_sm.transaction import Ticket, shared_session
 
 
@@ -53,19 +55,24 @@ class ScheduleOwner:
         """Own the reminders of ``agent``'s session; nothing happens before ``start``."""
         self._ctx = ctx
         self._agent = agent
-        self._clock = clock or LoopClock()
+        clock = clock or LoopClock()
         self._observers = Observers(observers or ALL_STEPS)
         self._observers.add(EdgeLog(agent.session.id, agent.id))
         self._shared = shared_session(agent.session)
         self._deliveries = Deliveries(self._shared.projection, self._observers)
-        self._now_ms = self._last_known_ms()
-        self._cursor = Cursor(OWNER, agent.id, self._now_ms, self._observers)
+        self._timer = TargetTimer(agent, clock, on_ended=self.recompute)
+        self._cursor = Cursor(OWNER, agent.id, self._timer.now_ms, self._observers)
         self._admission = Admission(
-            ctx, agent, self._shared, self._deliveries, read_clock=self._read_clock, is_over=self._is_over
+            ctx,
+            agent,
+            self._shared,
+            self._deliveries,
+            read_clock=self._timer.read_clock,
+            is_over=self._is_over,
         )
         self._idle = IdleWait(
             agent,
-            self._clock,
+            clock,
             on_idle=lambda: self._trigger(Trigger.IDLE),
             on_failed=self._idle_failed,
             on_pause_over=self._pause_over,
@@ -75,8 +82,6 @@ class ScheduleOwner:
         self._final = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._ticket: Ticket | None = None
-        self._timer: Timer | None = None
-        self._target_ms: int | None = None
         self._undo: list[Callable[[], None]] = []
 
     # -- what anybody may call ------------------------------------------------------------------------------
@@ -97,7 +102,7 @@ class ScheduleOwner:
             return
         self._dirty.add(Trigger.ELSEWHERE)
         self._undo.append(self._agent.ctx.on("agent/status", self._on_status))
-        self._undo.append(self._clock.watch(self._on_clock_jump))
+        self._undo.append(self._timer.watch())
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"schedule-sm owner {self._agent.id}", context=contextvars.copy_context()
         )
@@ -175,25 +180,16 @@ class ScheduleOwner:
             self._trigger(Trigger.IDLE)
 
     def _idle_failed(self, error: BaseException) -> None:
-        if self._is_known_live():
-            warn("idle_wait", "the wait for the agent to become idle failed", self._agent, error)
+        what = "the wait for the agent to become idle failed"
+        warn_unless_departed(self._ctx, "idle_wait", what, self._agent, error)
         if self.state == "blocked":
             self._step("idle_lost")
 
     def _pause_over(self) -> None:
-        if self.state == "blocked":
+        if self.state == "blocked" and not is_known_departed(self._ctx, self._agent):
             self._idle.open_now()
         else:
             self._trigger(Trigger.IDLE)
-
-    def _on_clock_jump(self) -> None:
-        if self.state != "waiting" or self._target_ms is None:
-            return
-        now_ms = self._read_clock()
-        if now_ms is None or now_ms >= self._target_ms:
-            self._trigger(Trigger.ELSEWHERE)
-        else:
-            self._arm_timer(self._target_ms, now_ms)
 
     # -- the loop -------------------------------------------------------------------------------------------
 
@@ -205,7 +201,7 @@ class ScheduleOwner:
                     self._wakeup.clear()
                     await self._wakeup.wait()
                     continue
-                self._cancel_timer()
+                self._timer.cancel()
                 self._step("wake")
                 while self.state == "driving":
                     await self._drive()
@@ -246,11 +242,11 @@ class ScheduleOwner:
 
     async def _drive_in_lane(self, *, may_retry: bool) -> bool:
         """One pass: flush, fold, decide, act; whether a reminder was delivered."""
-        now_ms = self._read_clock()
+        now_ms = self._timer.read_clock()
         self._deliveries.before_flush(now_ms)
         if not await self._flush("preflight", "the checkpoint was not confirmed") or not self._fold():
             return False
-        now_ms = self._read_clock()
+        now_ms = self._timer.read_clock()
         self._deliveries.take_changes(now_ms)
         if now_ms is None:
             self._host_failed()
@@ -262,7 +258,7 @@ class ScheduleOwner:
             case Empty():
                 self._step("settle")
             case WaitUntil(target_ms):
-                self._wait_for(target_ms, now_ms)
+                self._wait_for(target_ms)
             case Deliver(entry):
                 attempt = self._admission.attempt(entry)
                 return await self._conclude(attempt, may_retry=may_retry)
@@ -287,11 +283,11 @@ class ScheduleOwner:
     def _conclude_undelivered(self, attempt: Attempt) -> None:
         match attempt:
             case Attempt.REFUSED:
-                self._deliveries.refused(self._now_ms)
+                self._deliveries.refused(self._timer.now_ms)
                 self._outcome("refused")
             case Attempt.NOT_DUE:
                 target = self._shared.projection.earliest()
-                self._wait_for(self._now_ms if target is None else target.target_ms, self._now_ms)
+                self._wait_for(self._timer.now_ms if target is None else target.target_ms)
             case Attempt.GONE:
                 self._step("again")
             case Attempt.ENQUEUE_FAILED:
@@ -313,11 +309,10 @@ class ScheduleOwner:
         """Flush and settle the cursors; whether the drive goes on after it."""
         outcome = await flush(self._ctx, self._agent.session)
         if outcome.confirmed:
-            self._deliveries.flush_confirmed(self._now_ms)
+            self._deliveries.flush_confirmed(self._timer.now_ms)
         else:
-            self._deliveries.flush_unconfirmed(self._now_ms)
-            if self._is_known_live():
-                warn(kind, what, self._agent, outcome.error)
+            self._deliveries.flush_unconfirmed(self._timer.now_ms)
+            warn_unless_departed(self._ctx, kind, what, self._agent, outcome.error)
         if self._is_over():
             return False
         if not outcome.confirmed:
@@ -326,17 +321,16 @@ class ScheduleOwner:
 
     def _fold(self) -> bool:
         try:
-            self._shared.projection.sync(self._agent.session.events)
+            self._shared.fold()
         except ScheduleLogError as error:
-            located = error.located(session_id=self._agent.session.id)
-            self._fault("corrupt", "corrupt_log", "the log cannot be folded", located)
+            self._fault("corrupt", "corrupt_log", "the log cannot be folded", error)
             return False
         return True
 
     # -- steps ----------------------------------------------------------------------------------------------
 
     def _step(self, event: OwnerEvent) -> None:
-        self._cursor.step(event, self._now_ms)
+        self._cursor.step(event, self._timer.now_ms)
 
     def _outcome(self, event: OwnerEvent) -> None:
         """Step what a drive came to, unless an observer of the cursor's own step asked to stop meanwhile."""
@@ -348,7 +342,7 @@ class ScheduleOwner:
         if self.state != "driving":
             return True
         try:
-            live = self._is_live()
+            live = is_live(self._ctx, self._agent)
         except Exception as error:  # noqa: BLE001 - a host call: parked, the next trigger retries
             warn("owner", "the agent registry failed", self._agent, error)
             self._host_failed()
@@ -358,65 +352,20 @@ class ScheduleOwner:
             self._leave()
         return not live
 
-    def _is_live(self) -> bool:
-        agents = self._ctx.agents
-        current = synchronous(agents.get(self._agent.id), "agents.get")
-        return current is self._agent and bool(synchronous(agents.is_root(self._agent), "agents.is_root"))
-
-    def _is_known_live(self) -> bool:
-        """Whether a warning is still of interest: an agent that has departed is not spoken of."""
-        try:
-            return self._is_live()
-        except Exception:  # noqa: BLE001 - the failing registry is reported where the drive asks it
-            return True
-
     def _host_failed(self) -> None:
-        self._deliveries.host_failed(self._now_ms)
+        self._deliveries.host_failed(self._timer.now_ms)
         self._outcome("host_failed")
 
-    def _read_clock(self) -> int | None:
-        """Return the wall clock in ms, or ``None`` (and a warning) when it cannot be read."""
-        try:
-            self._now_ms = synchronous(self._clock.now_ms(), "the clock")
-        except Exception as error:  # noqa: BLE001 - a host call: the caller steps host_failed
-            warn("owner", "the clock cannot be read", self._agent, error)
-            return None
-        return self._now_ms
-
-    def _last_known_ms(self) -> int:
-        try:
-            return self._clock.now_ms()
-        except Exception:  # noqa: BLE001 - only a snapshot's since_ms depends on it; each drive reports it
-            return 0
-
-    # -- timer ----------------------------------------------------------------------------------------------
-
-    def _wait_for(self, target_ms: int, now_ms: int) -> None:
+    def _wait_for(self, target_ms: int) -> None:
         self._step("wait")
-        self._target_ms = target_ms
-        self._arm_timer(target_ms, now_ms)
-
-    def _arm_timer(self, target_ms: int, now_ms: int) -> None:
-        self._cancel_timer(keep_target=True)
-        delay_ms = min(max(target_ms - now_ms, 0), MAX_SEGMENT_MS)
-        self._timer = self._clock.call_later(delay_ms, self._timer_ended)
-
-    def _timer_ended(self) -> None:
-        self._timer = None
-        self._trigger(Trigger.ELSEWHERE)
-
-    def _cancel_timer(self, *, keep_target: bool = False) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not keep_target:
-            self._target_ms = None
+        if self.state == "waiting":  # no observer of the step has asked to stop
+            self._timer.arm(target_ms)
 
     # -- the end --------------------------------------------------------------------------------------------
 
     def _leave(self) -> None:
         """Entered stopping: give up every wait that is not a flush."""
-        self._cancel_timer()
+        self._timer.cancel()
         self._idle.cancel()
         if self._ticket is not None:
             self._ticket.give_up_waiting()
@@ -434,16 +383,16 @@ class ScheduleOwner:
         self._let_go()
 
     def _let_go(self) -> None:
-        self._cancel_timer()
+        self._timer.cancel()
         self._idle.cancel()
-        self._deliveries.detach(self._now_ms)
+        self._deliveries.detach(self._timer.now_ms)
 
     def _finish(self) -> None:
         """Nothing is in flight: detach every cursor and reach the final state."""
         self._let_go()
         while self._undo:
             try:
-                self._undo.pop()()
+                synchronous(self._undo.pop()(), "the disposer of a subscription")
             except Exception as error:  # noqa: BLE001 - whoever waits for the end is still told of it
                 warn("owner", "a subscription could not be taken back", self._agent, error)
         if self.state == "stopping":

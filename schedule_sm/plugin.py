@@ -15,6 +15,7 @@ from schedule_sm.core.errors import CompositionError
 from schedule_sm.diagnostics import warn
 from schedule_sm.edge_log import OwnerObserver
 from schedule_sm.host import Agent, Context, Dispose, Session
+from schedule_sm.liveness import is_known_departed
 from schedule_sm.owner import ScheduleOwner
 from schedule_sm.synchronous import synchronous
 from schedule_sm.tools import TOOL_TIMEOUT_S, register_schedule_tools
@@ -143,7 +144,7 @@ class _Plugin:
         if earlier is None:
             self._start_owner(seat)
             return
-        if not self._is_live(earlier.agent):
+        if is_known_departed(self._ctx, earlier.agent):
             earlier.request_stop()
         seat.succession = asyncio.get_running_loop().create_task(
             self._succeed(seat), name=f"schedule-sm succession {seat.agent.id}"
@@ -153,13 +154,12 @@ class _Plugin:
         """Give the newcomer an owner once no other owner of its session is left."""
         while (earlier := self.current_owner(seat.agent.session)) is not None:
             await earlier.wait_stopped()
-        if self._is_live(seat.agent):
+        if not is_known_departed(self._ctx, seat.agent):
             self._start_owner(seat)
 
     def _start_owner(self, seat: _Seat) -> None:
         try:
-            owner = ScheduleOwner(self._ctx, seat.agent, observers=self._observers)
-            seat.owner = owner
+            owner = seat.owner = ScheduleOwner(self._ctx, seat.agent, observers=self._observers)
             self._current[id(seat.agent.session)] = owner
             _OWNERS[id(seat.agent)] = owner
             for observer in self._owner_observers:
@@ -167,13 +167,8 @@ class _Plugin:
             owner.start()
         except Exception as error:  # noqa: BLE001 - logged; the tools stay and go on recording
             warn("start", "the owner could not be started", seat.agent, error)
-
-    def _is_live(self, agent: Agent) -> bool:
-        try:
-            return self._ctx.agents.get(agent.id) is agent
-        except Exception as error:  # noqa: BLE001 - a registry that raises says nothing; nobody is stopped for it
-            warn("owner", "the agent registry failed", agent, error)
-            return True
+            if seat.owner is not None:
+                seat.owner.request_stop()  # so that it keeps no newcomer of its session waiting
 
     # -- departure ------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from schedule_sm.core.records import (
     create_after_record,
     schedule_view,
 )
-from schedule_sm.diagnostics import warn
+from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, Dispose, ToolResult
 from schedule_sm.synchronous import synchronous
 from schedule_sm.tool_catalog import TOOL_NAMES, tool_catalog
@@ -92,7 +92,7 @@ class AgentTools:
         """Close the lane to this agent's calls: waiters leave it, a holder stops before its append."""
         self._is_closed = True
         for transaction in self._shared.transactions_of(self.agent):
-            transaction.close()
+            transaction.abandon()
 
     async def transact(self, operation: Operation, work: _Work, schedule_id: str | None = None) -> Value:
         """Run ``work`` under the lane; the caller may leave at any time, the transaction ends by itself."""
@@ -121,8 +121,7 @@ class AgentTools:
         except _Refused as refusal:
             return refusal.value
         except ScheduleLogError as error:
-            located = error.located(session_id=self.agent.session.id)
-            warn("corrupt_log", "the log cannot be folded", self.agent, located)
+            warn("corrupt_log", "the log cannot be folded", self.agent, error)
             return error_value("corrupt_schedule_log")
         except Exception as error:  # noqa: BLE001 - a host call or a fault of our own: the answer is a value
             warn("owner", "a reminder tool failed", self.agent, error, level=logging.ERROR)
@@ -133,9 +132,7 @@ class AgentTools:
     async def fold(self, operation: Operation, transaction: Transaction) -> Projection:
         """Flush, notify, fold: the only way to read what is confirmed."""
         await self._flush("preflight", operation, transaction)
-        projection = self._shared.projection
-        projection.sync(self.agent.session.events)
-        return projection
+        return self._shared.fold()
 
     async def append(self, operation: Operation, data: dict[str, Any], transaction: Transaction) -> None:
         """Append one change, confirm it and notify; the mark is read right before the append."""
@@ -153,7 +150,8 @@ class AgentTools:
     ) -> None:
         outcome = await flush(self._ctx, self.agent.session)
         if not outcome.confirmed:
-            warn(kind, f"flush of {operation} not confirmed", self.agent, outcome.error, operation=operation)
+            what = f"flush of {operation} not confirmed"
+            warn_unless_departed(self._ctx, kind, what, self.agent, outcome.error, operation=operation)
             raise _Refused(error_value("persistence_uncertain", operation, transaction.schedule_id))
         try:
             self._owner.recompute()
@@ -326,7 +324,7 @@ def register_schedule_tools(
     def take_back() -> None:
         while undo:
             try:
-                undo.pop()()
+                synchronous(undo.pop()(), "the disposer of a tool")
             except Exception as error:  # noqa: BLE001 - the others have to go all the same
                 warn("owner", "a tool could not be taken back", agent, error)
 

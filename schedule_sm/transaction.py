@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
+from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.projection import Projection
 from schedule_sm.host import Agent, Session
 
@@ -91,7 +92,7 @@ class Lane:
 class Transaction:
     """One tool call's work under the lane."""
 
-    __slots__ = ("agent", "is_abandoned", "is_closed", "schedule_id", "task", "ticket")
+    __slots__ = ("agent", "is_abandoned", "schedule_id", "task", "ticket")
 
     def __init__(self, agent: Agent, ticket: Ticket) -> None:
         """Work for ``agent`` once ``ticket`` is granted."""
@@ -100,8 +101,6 @@ class Transaction:
         self.task: asyncio.Task[Any] | None = None
         self.is_abandoned = False
         """The mark that is read right before the append: set, nothing is appended any more."""
-        self.is_closed = False
-        """Set with the mark when the agent's tools went away."""
         self.schedule_id: str | None = None
         """The reminder it is about, once known."""
 
@@ -109,11 +108,6 @@ class Transaction:
         """Set the mark; one that only waits for the lane leaves the queue without a host call."""
         self.is_abandoned = True
         self.ticket.give_up_waiting()
-
-    def close(self) -> None:
-        """Set the mark because the agent's tools went away."""
-        self.is_closed = True
-        self.abandon()
 
 
 class SharedSession:
@@ -126,6 +120,18 @@ class SharedSession:
         seed_length: object = getattr(getattr(session, "header", None), "seed_length", None)
         self.projection = Projection(0 if seed_length is None else seed_length)
         self._transactions: set[Transaction] = set()
+
+    def fold(self) -> Projection:
+        """Bring the projection into step with the log and return it; O(new events).
+
+        Raises:
+            ScheduleLogError: with session and seq, at every call until the log is mended.
+        """
+        try:
+            self.projection.sync(self.session.events)
+        except ScheduleLogError as error:
+            raise error.located(session_id=self.session.id) from error
+        return self.projection
 
     def begin(self, agent: Agent, work: Callable[[Transaction], Awaitable[Any]], refusal: Any) -> Transaction:
         """Queue ``work`` for the lane now, in a task of its own; ``refusal`` is its result if it never gets it."""

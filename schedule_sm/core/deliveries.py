@@ -7,11 +7,11 @@ here and nowhere else. At most one reminder is on its way to admission, at most 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
 
 from schedule_sm.core.charts import DeliveryEvent
 from schedule_sm.core.cursor import DELIVERY, Cursor, Observers
 from schedule_sm.core.projection import ChangeReader, Ended, Entry, Projection
+from schedule_sm.core.rank_heap import RankHeap
 
 
 class Delivery(Cursor):
@@ -24,11 +24,6 @@ class Delivery(Cursor):
         super().__init__(DELIVERY, entry.id, now_ms, observers)
         self.entry = entry
 
-    @property
-    def rank(self) -> tuple[int, int, str]:
-        """Earliest target first, ties in create order."""
-        return (self.entry.target_ms, self.entry.order, self.entry.id)
-
 
 class Deliveries:
     """Every non-final cursor of one owner; each report costs O(log n) per reminder that it moves."""
@@ -38,9 +33,10 @@ class Deliveries:
         self._projection = projection
         self._reader: ChangeReader = projection.open_reader()
         self._observers = observers
-        self._by_id: dict[str, Delivery] = {}
-        self._armed: list[tuple[int, int, str]] = []
-        self._overdue: list[tuple[int, int, str]] = []
+        by_id: dict[str, Delivery] = {}
+        self._by_id = by_id
+        self._armed = RankHeap(lambda id_: id_ in by_id and by_id[id_].state == "armed")
+        self._overdue = RankHeap(lambda id_: id_ in by_id and by_id[id_].state == "overdue")
         self._candidate: Delivery | None = None
         self._queued: Delivery | None = None
         self._latest_ms: int | None = None
@@ -56,11 +52,6 @@ class Deliveries:
         """How many reminders have a cursor."""
         return len(self._by_id)
 
-    @property
-    def candidate(self) -> Delivery | None:
-        """The one on its way to admission."""
-        return self._candidate
-
     def get(self, schedule_id: str) -> Delivery | None:
         """Return the cursor of an active reminder."""
         return self._by_id.get(schedule_id)
@@ -74,15 +65,11 @@ class Deliveries:
         """
         if now_ms is not None:
             self._read(now_ms)
-            while self._armed and self._armed[0][0] <= now_ms:
-                delivery = self._live(heappop(self._armed), "armed")
-                if delivery is not None:
-                    self._fall_due(delivery, now_ms)
+            while (first := self._armed.first()) is not None and first[0] <= now_ms:
+                self._first_falls_due(now_ms)
         at_ms = self._now(now_ms)
         if self._candidate is None:
-            self._candidate = self._earliest_overdue()
-            if self._candidate is not None:
-                self._step(self._candidate, "checkpoint", at_ms)
+            self._send_first(at_ms)
         else:
             self._step(self._candidate, "recheck", at_ms)
 
@@ -90,8 +77,7 @@ class Deliveries:
         """A preflight or a barrier was not confirmed."""
         at_ms = self._now(now_ms)
         self._settle_queued("dispatch_unconfirmed", at_ms)
-        if self._candidate is not None:
-            self._release_candidate("unconfirmed", at_ms)
+        self._release_candidate("unconfirmed", at_ms)
 
     def flush_confirmed(self, now_ms: int | None) -> None:
         """A preflight or a barrier was confirmed: the queued dispatch is durable."""
@@ -130,11 +116,10 @@ class Deliveries:
             return
         delivery = self._by_id[earliest.id]
         if delivery.state == "armed":
-            self._fall_due(delivery, now_ms)
+            self._first_falls_due(now_ms)
         if delivery.state == "overdue":
-            self._step(delivery, "checkpoint", now_ms)
+            self._send_first(now_ms)
         self._step(delivery, "confirmed", now_ms)
-        self._candidate = delivery
 
     # -- under admission ------------------------------------------------------------------------------------
 
@@ -146,10 +131,7 @@ class Deliveries:
     def not_due(self, now_ms: int) -> None:
         """Under admission the clock read less than the candidate's target."""
         self._read(now_ms)
-        if self._candidate is not None:
-            delivery = self._candidate
-            self._release_candidate("not_due", now_ms)
-            heappush(self._armed, delivery.rank)
+        self._release_candidate("not_due", now_ms)
 
     def host_failed(self, now_ms: int | None) -> None:
         """The clock, the registry or the reservation raised."""
@@ -158,14 +140,12 @@ class Deliveries:
 
     def enqueue_failed(self, now_ms: int | None) -> None:
         """Framing or followup raised."""
-        if self._candidate is not None:
-            self._release_candidate("enqueue_failed", self._now(now_ms))
+        self._release_candidate("enqueue_failed", self._now(now_ms))
 
     def enqueued(self, now_ms: int | None) -> None:
         """Followup accepted the candidate's message."""
-        if self._candidate is not None:
-            self._queued = self._candidate
-            self._release_candidate("enqueued", self._now(now_ms))
+        self._queued = self._candidate
+        self._release_candidate("enqueued", self._now(now_ms))
 
     def append_failed(self, now_ms: int | None) -> None:
         """The queued message's dispatch could not be recorded."""
@@ -195,34 +175,30 @@ class Deliveries:
 
     def _arm(self, entries: Iterable[Entry], now_ms: int) -> None:
         for entry in entries:
-            delivery = Delivery(entry, now_ms, self._observers)
-            self._by_id[entry.id] = delivery
-            heappush(self._armed, delivery.rank)
+            self._by_id[entry.id] = Delivery(entry, now_ms, self._observers)
+            self._armed.push(entry.rank)
 
-    def _live(self, rank: tuple[int, int, str], state: str) -> Delivery | None:
-        delivery = self._by_id.get(rank[2])
-        return (
-            delivery if delivery is not None and delivery.rank == rank and delivery.state == state else None
-        )
+    def _first_falls_due(self, now_ms: int) -> None:
+        rank = self._armed.pop()
+        if rank is not None:
+            self._step(self._by_id[rank[2]], "due", now_ms)
+            self._overdue.push(rank)
 
-    def _fall_due(self, delivery: Delivery, now_ms: int) -> None:
-        self._step(delivery, "due", now_ms)
-        heappush(self._overdue, delivery.rank)
-
-    def _earliest_overdue(self) -> Delivery | None:
-        while self._overdue:
-            delivery = self._live(self._overdue[0], "overdue")
-            if delivery is not None:
-                return delivery
-            heappop(self._overdue)
-        return None
+    def _send_first(self, now_ms: int) -> None:
+        """Send the earliest overdue one, if any, to its checkpoint: it is the candidate from now on."""
+        rank = self._overdue.pop()
+        if rank is not None:
+            self._candidate = self._by_id[rank[2]]
+            self._step(self._candidate, "checkpoint", now_ms)
 
     def _release_candidate(self, event: DeliveryEvent, now_ms: int) -> None:
         if self._candidate is not None:
             delivery, self._candidate = self._candidate, None
             self._step(delivery, event, now_ms)
             if delivery.state == "overdue":
-                heappush(self._overdue, delivery.rank)
+                self._overdue.push(delivery.entry.rank)
+            elif delivery.state == "armed":
+                self._armed.push(delivery.entry.rank)
 
     def _settle_queued(self, event: DeliveryEvent, now_ms: int) -> None:
         if self._queued is not None:
@@ -235,6 +211,8 @@ class Deliveries:
         if self._candidate is delivery:
             self._candidate = None
         self._by_id.pop(delivery.subject_id, None)
+        self._armed.compact(len(self._by_id))
+        self._overdue.compact(len(self._by_id))
         self._step(delivery, event, now_ms)
 
     def _end(self, change: Ended, now_ms: int) -> None:
@@ -246,19 +224,14 @@ class Deliveries:
     def _put_back(self, now_ms: int) -> None:
         """Arm again what was due before the clock went back; O(overdue), only after a rollback."""
         if self._candidate is not None and self._candidate.entry.target_ms > now_ms:
-            delivery = self._candidate
             self._release_candidate("not_due", now_ms)
-            heappush(self._armed, delivery.rank)
-        ranks = {rank for rank in self._overdue if self._live(rank, "overdue") is not None}
-        for rank in sorted(rank for rank in ranks if rank[0] > now_ms):
+        for rank in self._overdue.take_after(now_ms):
             self._step(self._by_id[rank[2]], "not_due", now_ms)
-            heappush(self._armed, rank)
-        self._overdue = [rank for rank in ranks if rank[0] <= now_ms]
-        heapify(self._overdue)
+            self._armed.push(rank)
 
     def _detach(self, now_ms: int) -> None:
         self._candidate = self._queued = None
-        for delivery in tuple(self._by_id.values()):
-            self._drop(delivery, "detach", now_ms)
         self._armed.clear()
         self._overdue.clear()
+        for delivery in tuple(self._by_id.values()):
+            self._drop(delivery, "detach", now_ms)

@@ -20,6 +20,7 @@ from schedule_sm.core.records import (
     check_after_seconds,
     check_id,
     check_prompt,
+    checked_record,
 )
 
 Event: TypeAlias = Mapping[str, Any]
@@ -116,21 +117,11 @@ def decode_schedule_change(data: object) -> CreateChange | DeleteChange | Dispat
     """
     change = read_change(data)
     if change.operation == "create":
-        return CreateChange.model_construct(version=1, operation="create", schedule=record_of(change))
+        record = checked_record(change.id, change.prompt, change.after_seconds, change.scheduled_at)
+        return CreateChange.model_construct(version=1, operation="create", schedule=record)
     if change.operation == "delete":
         return DeleteChange.model_construct(version=1, operation="delete", id=change.id)
     return DispatchChange.model_construct(version=1, operation="dispatch", id=change.id)
-
-
-def record_of(change: Change) -> AfterRecord:
-    """Return the record that a checked create carries."""
-    return AfterRecord.model_construct(
-        id=change.id,
-        kind="after",
-        prompt=change.prompt,
-        after_seconds=change.after_seconds,
-        scheduled_at=change.scheduled_at,
-    )
 
 
 def create_data(record: AfterRecord) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def schedule_reminder_presentation(
     if change.operation != "dispatch":
         return None
     segment = Projection(segment_start(events, seq, seed))
-    segment.sync(events[:seq])
+    segment.sync(events, seq)
     entry = segment.active.get(change.id)
     if entry is None:
         msg = f"dispatch of {change.id!r}, which is not active"

@@ -5,18 +5,15 @@ Each event is consumed once. The projection never advances past a corrupt event,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from typing import Literal, NamedTuple
 
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import Change, Event, EventLog, check_position, event_type, read_change
 from schedule_sm.core.instants import format_instant
-from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord
-
-_COMPACT_AT = 64
-"""Heaps smaller than this are not worth compacting."""
+from schedule_sm.core.rank_heap import Rank, RankHeap
+from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord, checked_record
 
 
 class Entry:
@@ -33,6 +30,11 @@ class Entry:
         self.order = order
 
     @property
+    def rank(self) -> Rank:
+        """Earliest target first, ties in create order."""
+        return (self.target_ms, self.order, self.id)
+
+    @property
     def scheduled_at(self) -> str:
         """The target as a canonical instant."""
         return format_instant(self.target_ms)
@@ -40,13 +42,7 @@ class Entry:
     @property
     def record(self) -> AfterRecord:
         """The durable record this entry stands for."""
-        return AfterRecord.model_construct(
-            id=self.id,
-            kind="after",
-            prompt=self.prompt,
-            after_seconds=self.after_seconds,
-            scheduled_at=self.scheduled_at,
-        )
+        return checked_record(self.id, self.prompt, self.after_seconds, self.scheduled_at)
 
 
 class Ended(NamedTuple):
@@ -113,19 +109,20 @@ class Projection:
         self._log: EventLog | None = None
         self._first: Event | None = None
         self._last: Event | None = None
-        self.active: dict[str, Entry] = {}
+        active: dict[str, Entry] = {}
+        self.active = active
         """Active entries by id, in create order."""
         self.seen: dict[str, None] = {}
         """Every id ever created, in create order."""
-        self._heap: list[tuple[int, int, str]] = []
+        self._targets = RankHeap(active.__contains__)
         self._journal: list[Entry | Ended] = []
         self._journal_start = 0
         self._next_number = 1
 
     # -- reading the log ----------------------------------------------------------------------------------
 
-    def sync(self, events: EventLog) -> None:
-        """Consume what ``events`` holds beyond the last sync; O(new events).
+    def sync(self, events: EventLog, length: int | None = None) -> None:
+        """Consume what ``events`` (of it, if given, the first ``length``) holds beyond the last sync; O(new events).
 
         Raises:
             ScheduleLogError: at the first event that cannot be folded; nothing of it is kept, and every
@@ -134,7 +131,8 @@ class Projection:
         if self._position is not None and not self._is_continuation(events):
             self.generation += 1
             self._reset()
-        length = len(events)
+        if length is None:
+            length = len(events)
         if self._position is None:
             self._position = check_position(self._seed_length, length, what="seed length")
         self._log = events
@@ -170,7 +168,7 @@ class Projection:
         """O(events): another sequence object of other event objects; a host may have copied or replaced the log."""
         other = Projection(self._seed_length)
         try:
-            other.sync(events[:position])
+            other.sync(events, position)
         except ScheduleLogError:
             return False
         return other.folded() == self.folded()
@@ -191,34 +189,24 @@ class Projection:
             entry = Entry(change, len(self.seen))
             self.seen[change.id] = None
             self.active[change.id] = entry
-            heappush(self._heap, (entry.target_ms, entry.order, entry.id))
+            self._targets.push(entry.rank)
             self._note(entry)
             return
         del self.active[change.id]
         self._note(Ended(change.operation, change.id))
-        if len(self._heap) > _COMPACT_AT and len(self._heap) > 2 * len(self.active):
-            self._heap = [(entry.target_ms, entry.order, entry.id) for entry in self.active.values()]
-            heapify(self._heap)
+        self._targets.compact(len(self.active))
 
     # -- what the fold yields -----------------------------------------------------------------------------
 
     def earliest(self) -> Entry | None:
         """Return the active entry with the earliest target, ties in create order; amortised O(log n)."""
-        heap = self._heap
-        while heap:
-            entry = self.active.get(heap[0][2])
-            if entry is not None:
-                return entry
-            heappop(heap)
-        return None
+        first = self._targets.first()
+        return None if first is None else self.active[first[2]]
 
     def allocate_id(self) -> str:
         """Return the next free id: ``schedule-N``, N counting from the ids ever seen + 1 past any used one."""
-        number = max(self._next_number, len(self.seen) + 1)
-        while f"schedule-{number}" in self.seen:
-            number += 1
-        self._next_number = number
-        return f"schedule-{number}"
+        self._next_number = _free_number(self.seen, self._next_number)
+        return f"schedule-{self._next_number}"
 
     def folded(self) -> FoldedSchedules:
         """Return an immutable copy of the whole state; O(active + seen)."""
@@ -278,8 +266,11 @@ def fold_schedule_events(events: EventLog, seed_length: object = 0) -> FoldedSch
 
 def allocate_schedule_id(folded: FoldedSchedules) -> str:
     """Return the id that the next create gets: ``schedule-N``, N = ids ever seen + 1, past any used one."""
-    seen = set(folded.seen_ids)
-    number = len(seen) + 1
+    return f"schedule-{_free_number(frozenset(folded.seen_ids), 1)}"
+
+
+def _free_number(seen: Collection[str], at_least: int) -> int:
+    number = max(at_least, len(seen) + 1)
     while f"schedule-{number}" in seen:
         number += 1
-    return f"schedule-{number}"
+    return number

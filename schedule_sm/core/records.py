@@ -203,8 +203,13 @@ def create_after_record(id: str, prompt: object, after_seconds: object, now_ms: 
     target = None if now is None else now + seconds * 1_000
     if target is None or not MIN_INSTANT_MS <= target <= MAX_INSTANT_MS:
         raise ScheduleInputError("time_out_of_range", "the target lies outside the years 1 to 9999")
+    return checked_record(schedule_id, text, seconds, format_instant(target))
+
+
+def checked_record(id: str, prompt: str, after_seconds: int, scheduled_at: str) -> AfterRecord:  # noqa: A002
+    """Return the record of values that were checked before; nothing is checked again."""
     return AfterRecord.model_construct(
-        id=schedule_id, kind="after", prompt=text, after_seconds=seconds, scheduled_at=format_instant(target)
+        id=id, kind="after", prompt=prompt, after_seconds=after_seconds, scheduled_at=scheduled_at
     )
 
 

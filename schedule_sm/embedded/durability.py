@@ -141,6 +141,9 @@ class SessionWriter:
                     failures += 1
         finally:
             self._task = None
+            self._answer(
+                confirmed=False
+            )  # who still waits: this task was cancelled, by close or with the loop
 
     def _cut(self) -> Append:
         """Return everything that is not durable as one append; plain code, so nothing is appended meanwhile."""

@@ -165,8 +165,13 @@ class ScheduleHost:
             session = EmbeddedSession(
                 self.ctx.sessions, child_id, log, header=header, epoch=info.epoch, durable=0
             )
-            if not await session.writer.flush():
-                _logger.warning("the fork %s is not durable yet", child_id)
+            try:
+                if not await session.writer.flush():
+                    _logger.warning("the fork %s is not durable yet", child_id)
+                self._check_open()
+            except BaseException:
+                await session.writer.close()
+                raise
             return self._announce(session)
 
     async def spawn(self, parent: LiveSession, child_id: str) -> LiveSession:
@@ -203,6 +208,7 @@ class ScheduleHost:
         try:
             stored: Sequence[StoredEvent] = await self._store.read(info.id) if info.next_seq else ()
             _check_complete(info, stored)
+            self._check_open()
         except BaseException:
             await self._give_back(info)
             raise
@@ -220,7 +226,6 @@ class ScheduleHost:
 
     def _announce(self, session: EmbeddedSession, *, parent: EmbeddedAgent | None = None) -> LiveSession:
         """Make a session and its agent live; from here on it has tools, an owner and turns."""
-        self._check_open()
         agent = EmbeddedAgent(
             session.id, session, self.ctx.agent_scope(f"agent {session.id}"), self._runner, parent=parent
         )

@@ -16,7 +16,7 @@ from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S, SessionWriter
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
 from schedule_sm.embedded.errors import HostClosedError
-from schedule_sm.embedded.inbox import MESSAGE, USER_SOURCE, WITHDRAWN, Inbox, Message
+from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, USER_SOURCE, WITHDRAWN, Inbox, Message
 from schedule_sm.embedded.wake import wake_at
 from schedule_sm.host import Dispose, Guard
 from schedule_sm.stores.failpoints import failpoint
@@ -83,9 +83,12 @@ class EmbeddedSession:
 
         Raises:
             HostClosedError: if the session is no longer live.
-            ValueError, TypeError: if ``data`` is not JSON.
+            ValueError, TypeError: if ``data`` is not JSON, or ``type`` is one of the host's own.
             Exception: whatever a guard raises to refuse the event.
         """
+        if type in OWN_TYPES:
+            msg = f"only the host itself appends {type!r}; queue what a user says with send()"
+            raise ValueError(msg)
         if self._undispatched is None or not _is_dispatch(type, data, self._undispatched[1]):
             return self._append_guarded(type, data)
         failpoint("dispatch.before")

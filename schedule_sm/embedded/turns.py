@@ -156,10 +156,7 @@ class TurnLoop:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        for reply in self._replies.values():
-            if not reply.done():
-                reply.set_exception(HostClosedError(f"session {self._session.id!r}"))
-        self._tell_followers()
+        self._tell_end()
 
     # -- one turn after the other ---------------------------------------------------------------------------
 
@@ -179,6 +176,7 @@ class TurnLoop:
         except Exception:  # a fault of our own: another attempt at the same message would only repeat it
             self._is_stopping = True
             _logger.exception("session %s takes no more turns until it is opened again", self._session.id)
+            self._tell_end()
         finally:
             self._task = None
             self._agent.announce("idle")
@@ -205,9 +203,11 @@ class TurnLoop:
             _logger.exception("the runner's items are not JSON (session %s)", self._session.id)
             error = "the runner's items are not JSON"
             seq = self._session.record(TURN_ENDED, {**ended, "items": [], "reply": "", "error": error})
-        await self._flush("end", message)
-        failpoint("turn.after")
-        self._finished(seq, message, output.reply, error)
+        try:
+            await self._flush("end", message)
+            failpoint("turn.after")
+        finally:  # it has ended, also for those who wait for it while the session is closed
+            self._finished(seq, message, output.reply, error)
 
     async def _run(self, message: Message) -> tuple[list[JsonValue], TurnOutput, str | None]:
         """Run the runner in a task of its own, so that whatever it does to itself ends the turn, not the agent."""
@@ -249,6 +249,13 @@ class TurnLoop:
                 waiting.set_result(reply)
             else:
                 waiting.set_exception(TurnFailedError(error))
+        self._tell_followers()
+
+    def _tell_end(self) -> None:
+        """Tell those who wait for a reply or a turn that none will come."""
+        for reply in self._replies.values():
+            if not reply.done():
+                reply.set_exception(HostClosedError(f"session {self._session.id!r}"))
         self._tell_followers()
 
     def _tell_followers(self) -> None:

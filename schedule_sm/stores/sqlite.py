@@ -203,6 +203,7 @@ class SqliteStore:
         return await operation.future
 
     async def _commit_queue(self) -> None:
+        operations: list[_Operation[Any]] = []
         try:
             while self._queue:
                 await asyncio.sleep(0)  # whoever is ready in this turn of the loop joins the transaction
@@ -215,7 +216,7 @@ class SqliteStore:
                 failpoint("acknowledge.after")
         finally:
             self._committing = None
-            for operation in self._queue:
+            for operation in (*operations, *self._queue):
                 operation.future.cancel()  # only when the loop itself is torn down
 
     async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from typing import Any
 
 import pytest
 
 from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
+from schedule_sm.core.presentation import schedule_reminder_presentation
 from schedule_sm.core.projection import (
     Ended,
     Entry,
@@ -145,6 +147,15 @@ def test_copied_log_is_a_continuation() -> None:
     assert ids(projection) == ["a", "b", "c"]
 
 
+def test_log_needs_no_slices() -> None:
+    """Copying a log's head would cost all of it; some hosts' sequences do not even offer it."""
+    events = log(create("a"), create("b"), dispatch("a"))
+    projection = synced(deque(events))
+    projection.sync(deque(copy.deepcopy(events)))
+    assert (projection.generation, ids(projection)) == (0, ["b"])
+    assert schedule_reminder_presentation(deque(events), 2) is not None
+
+
 def test_earliest_skips_ended_ones_and_breaks_ties_in_create_order() -> None:
     events = log(create("late", at="2027-01-01T00:00:00.000Z"), create("a"), create("b"), delete("a"))
     projection = synced(events)
@@ -161,7 +172,7 @@ def test_heap_stays_small_while_reminders_come_and_go() -> None:
     for number in range(2_000):
         events += log(create(f"r{number}"), delete(f"r{number}"))
         projection.sync(events)
-    assert len(projection._heap) <= 65
+    assert len(projection._targets) <= 65
 
 
 def test_compaction_keeps_the_order() -> None:

@@ -471,11 +471,10 @@ async def test_a_fault_of_our_own_stops_the_turns_and_is_logged(caplog: pytest.L
     async with ScheduleHost.open(store=MemoryStore(), runner=Broken()) as host:
         session = await host.session("s")
         sending = asyncio.ensure_future(session.send("x"))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        with pytest.raises(HostClosedError):
+            await sending
+        assert [turn async for turn in session.turns()] == []
         assert types_of(session).count("turn/started") == 1
-    with pytest.raises(HostClosedError):
-        await sending
     assert "takes no more turns" in caplog.text
 
 
@@ -487,3 +486,34 @@ async def test_a_session_fenced_while_the_host_closes_is_waited_for(travel) -> N
         session.log.append("note", None)
         store.script.append(Outcome.FENCED)
     assert not session.log.is_live
+
+
+@pytest.mark.asyncio
+async def test_a_session_that_was_being_opened_while_the_host_closed_is_given_back() -> None:
+    store = MemoryStore()
+    async with ScheduleHost.open(store=store, runner=ScriptedRunner()) as host:
+        opening = asyncio.ensure_future(host.session("s"))
+        await asyncio.sleep(0)
+    with pytest.raises(HostClosedError):
+        await opening
+    async with ScheduleHost.open(store=store, runner=ScriptedRunner()) as host:
+        assert (await host.session("s")).id == "s"
+
+
+@pytest.mark.asyncio
+async def test_a_fork_that_is_cancelled_is_given_back() -> None:
+    store = ScriptedStore()
+    async with ScheduleHost.open(store=store, runner=ScriptedRunner()) as host:
+        parent = await host.session("parent")
+        await parent.send("x")
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        store.script.append(gate)
+        forking = asyncio.ensure_future(host.fork(parent, "child"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        forking.cancel()
+        gate.set_result(None)
+        with pytest.raises(asyncio.CancelledError):
+            await forking
+        child = await host.session("child")
+        assert child.header.seed_length == len(child.events) == len(parent.events) + 1

@@ -8,7 +8,7 @@ import pytest
 
 from schedule_sm.embedded.encoded_log import EncodedLog
 from schedule_sm.embedded.errors import HostClosedError
-from schedule_sm.embedded.inbox import Inbox
+from schedule_sm.embedded.inbox import OWN_TYPES, Inbox
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
 from schedule_sm.embedded.wake import replay_wake_at
 from schedule_sm.stores.protocol import NewSession, Outcome
@@ -82,6 +82,15 @@ async def test_a_guard_refuses_and_a_listener_only_hears(caplog: pytest.LogCaptu
     undo_listener()
     session.append("note", 3)
     assert len(heard) == 1
+
+
+@pytest.mark.parametrize("type_", sorted(OWN_TYPES))
+@pytest.mark.asyncio
+async def test_the_hosts_own_events_are_refused_from_anybody_else(type_: str) -> None:
+    _, session = await open_session()
+    with pytest.raises(ValueError, match="only the host itself"):
+        session.append(type_, {"unlike": "any of them"})
+    assert len(session.events) == 0
 
 
 @pytest.mark.asyncio

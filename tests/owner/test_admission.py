@@ -403,3 +403,30 @@ async def test_lateness_is_told_to_the_host():
     async with living(host):
         assert host.messages[0].metadata["late_ms"] == 60_000
         assert host.messages[0].source == {"kind": "plugin", "plugin": "schedule-sm"}
+
+
+async def test_log_replaced_inside_followup_by_one_with_the_same_reminder_gets_its_dispatch():
+    """The record has not ended, so the message that is queued already must not go unrecorded."""
+    host = scripted(create(1), create(2, 7))
+    followup = host.agent.followup
+
+    def replacing(message):
+        followup(message)
+        host.session.events[:] = logs.log(create(1))
+
+    host.agent.followup = replacing
+    async with living(host):
+        assert (changes(host), host.owner.state, host.warnings) == (["dispatch schedule-1"], "empty", [])
+
+
+async def test_log_replaced_inside_followup_by_one_with_another_reminder_of_that_id_gets_no_dispatch():
+    host = scripted(create(1))
+    followup = host.agent.followup
+
+    def replacing(message):
+        followup(message)
+        host.session.events[:] = logs.log(create(1, prompt="coffee"))
+
+    host.agent.followup = replacing
+    async with living(host):
+        assert (changes(host), host.owner.state, host.warnings) == ([], "faulted", ["append"])

@@ -147,8 +147,8 @@ async def test_slow_drift_adds_up_until_it_counts(travel):
     for _ in range(6):
         await travel.jump(0.3)
         await travel(60)
-    armed_for = life.owner._timer.when() - asyncio.get_running_loop().time()
-    left = life.owner._target_ms / 1_000 - travel.now_ms / 1_000
+    armed_for = life.owner._timer._timer.when() - asyncio.get_running_loop().time()
+    left = life.owner._timer.target_ms / 1_000 - travel.now_ms / 1_000
     assert left <= armed_for < left + 1
     await life.end()
 
@@ -157,16 +157,16 @@ async def test_slow_drift_adds_up_until_it_counts(travel):
 async def test_clock_that_cannot_be_read_at_a_jump_drives_and_parks(travel, caplog):
     life = Life(travel, 5_000)
     await travel(1)
-    now_ms = life.owner._clock.now_ms
+    now_ms = life.owner._timer._clock.now_ms
 
     def broken():
         raise OSError("no clock")
 
     await travel.jump(100)
-    life.owner._clock.now_ms = broken
+    life.owner._timer._clock.now_ms = broken
     await travel(60)
     assert life.owner.state == "parked"
-    life.owner._clock.now_ms = now_ms
+    life.owner._timer._clock.now_ms = now_ms
     life.owner.recompute()
     await travel(1)
     assert life.owner.state == "waiting"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from schedule_sm.idle_wait import FRUITLESS_DRIVES
-from tests.owner.support import TRIGGER, calls, create, living, scripted, stop
+from tests.owner.support import DEPART, TRIGGER, calls, create, living, scripted, stop
 
 pytestmark = pytest.mark.asyncio
 
@@ -169,6 +169,18 @@ async def test_failed_wait_of_a_departed_agent_is_not_spoken_of():
         host.is_live = False
         await host.do({"do": "idle_fail"})
         assert (host.owner.state, host.warnings) == ("parked", [])
+
+
+async def test_agent_that_departs_during_the_pause_gets_no_further_host_call(steps):
+    host = scripted(create(1), reserve=BUSY)
+    host.agent.when_idle = at_once
+    async with living(host):
+        made = len(host.trace)
+        host.agent.when_idle = host.play_when_idle
+        host.act(DEPART)
+        await host.do({"do": "advance", "ms": 5_000})
+        assert (host.owner.state, host.trace[made:]) == ("stopped", [])
+    assert "lost" in steps.owner
 
 
 async def test_wait_that_fails_while_another_drive_runs_is_logged_and_opened_again():

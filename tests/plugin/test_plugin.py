@@ -14,7 +14,7 @@ from schedule_sm.core.errors import CompositionError
 from schedule_sm.plugin import schedule_owner
 from schedule_sm.testing import ScriptedHost
 from tests.core import logs
-from tests.minimal_host import MinimalHost
+from tests.minimal_host import MinimalHost, Scope
 
 pytestmark = pytest.mark.asyncio
 
@@ -214,6 +214,29 @@ async def test_newcomer_beside_a_live_agent_has_tools_that_notify_the_sessions_o
     await travel(60)
     assert (len(first.turns), len(second.turns)) == (0, 1)
     await end(host, second)
+
+
+async def test_owner_that_cannot_start_keeps_no_newcomer_waiting(travel, caplog):
+    host = loaded()
+    session = host.session("s")
+
+    def no_subscriptions(event, handler):
+        raise RuntimeError("this scope has no events")
+
+    on, Scope.on = Scope.on, lambda scope, *given: no_subscriptions(*given)
+    try:
+        first = host.create_agent("first", session)
+    finally:
+        Scope.on = on
+    assert schedule_owner(first).state == "stopped"
+    assert [record.kind for record in caplog.records if hasattr(record, "kind")] == ["start"]
+    second = host.create_agent("second", session)
+    await travel.settle()
+    assert schedule_owner(second).state == "empty"
+    await call(first, "schedule_create", CREATE)
+    await travel.settle()
+    assert schedule_owner(second).state == "waiting"
+    await end(host, first, second)
 
 
 async def test_newcomer_that_goes_before_its_turn_as_owner_leaves_nothing_behind(travel):

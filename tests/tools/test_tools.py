@@ -10,7 +10,7 @@ import pytest
 
 from schedule_sm.core.errors import SENTENCES
 from schedule_sm.tools import error_value, register_schedule_tools
-from tests.owner.support import CORRUPT, appending, calls, changes, create, delete, living, scripted
+from tests.owner.support import CORRUPT, DEPART, appending, calls, changes, create, delete, living, scripted
 
 pytestmark = pytest.mark.asyncio
 
@@ -73,6 +73,14 @@ async def test_ids_are_never_reused():
     host = quiet(scripted(create(1, 50), create(3, 50), delete(1), delete(3)))
     value, _ = await host.call_tool("schedule_create", CREATE)
     assert value["id"] == "schedule-4"
+
+
+@pytest.mark.parametrize(("name", "arguments", "operation"), CALLS)
+async def test_failing_flush_of_a_departed_agent_is_answered_and_not_spoken_of(name, arguments, operation):
+    host = quiet(scripted(create(1, 9), flush=[{"outcome": "reject", "during": [DEPART]}]))
+    value, _ = await host.call_tool(name, arguments)
+    assert (value["code"], value["operation"]) == ("persistence_uncertain", operation)
+    assert host.warnings == []
 
 
 @pytest.mark.parametrize(("name", "arguments", "operation"), CALLS)
@@ -250,6 +258,23 @@ class TestRegistration:
         host.agent.ctx.tools.register = register
         with pytest.raises(Exception, match="must be synchronous"):
             register_schedule_tools(host.ctx, host.agent, host)
+
+    async def test_async_disposer_is_closed_and_logged(self, recwarn):
+        host = scripted()
+        register = host.agent.ctx.tools.register
+
+        def registering(tool):
+            dispose = register(tool)
+
+            async def asynchronous():
+                dispose()
+
+            return asynchronous if tool.name == "schedule_list" else dispose
+
+        host.agent.ctx.tools.register = registering
+        register_schedule_tools(host.ctx, host.agent, host)()
+        assert (list(host.agent.ctx.tools.by_name), host.warnings) == (["schedule_list"], ["owner"])
+        assert not recwarn.list
 
     async def test_tool_that_cannot_be_taken_back_keeps_none_of_the_others(self):
         host = scripted()
