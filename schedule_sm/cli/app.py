@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from schedule_sm.cli.chat import chat
+from schedule_sm.cli.convert import convert
 from schedule_sm.cli.demo import demo
 from schedule_sm.cli.diagrams import diagrams
 from schedule_sm.cli.exit_codes import ExitCode, exit_code_of, table
@@ -81,6 +82,7 @@ mount("inspect", inspect)
 mount("verify", verify)
 mount("export", export)
 mount("import", import_)
+mount("convert", convert)
 mount("diagrams", diagrams)
 
 

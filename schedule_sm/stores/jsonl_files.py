@@ -1,0 +1,290 @@
+"""What acquisitions and appends do to the files of a JSONL store; it runs in the store's thread.
+
+The fence (epoch, expected seq) is decided here. A group of requests is written first and then synced file by file, so
+that one journal commit of the file system serves many. A file knows how much of it is certain: after a fault the rest
+is cut off and written anew, because the kernel may have dropped what it could not sync.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from schedule_sm.stores.errors import SessionUnknownError, StoreError
+from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.jsonl_bytes import put, sync
+from schedule_sm.stores.jsonl_folder import file_name, likely_id, session_files, sync_folder
+from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, event_lines, last_batch, meta_line
+from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
+from schedule_sm.stores.sqlite_file import fault_of
+
+GROUP_FILES: Final = 64
+"""Files written before they are synced: enough to share a journal commit, far below any limit on open files."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """Take a session over."""
+
+    session_id: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAppend:
+    """An append, and whether its writer held the session when it was queued."""
+
+    append: Append
+    is_held: bool
+
+    @property
+    def session_id(self) -> str:
+        """The session it is for."""
+        return self.append.session_id
+
+
+Request: TypeAlias = Acquire | HeldAppend
+Answer: TypeAlias = SessionInfo | Outcome | StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A session as far as it is certain."""
+
+    info: SessionInfo
+    size: int
+    """Bytes of its file that hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """Bytes to be put ``at`` an offset of a file of which ``keep`` bytes are good."""
+
+    state: _State
+    answer: Answer
+    data: bytes
+    keep: int
+    at: int
+    is_new: bool = False
+    append: Append | None = None
+    """What it carries out, unless that is an acquisition."""
+
+
+class _Open(NamedTuple):
+    """A file that was written and not synced."""
+
+    position: int
+    write: _Write
+    descriptor: int
+
+
+class SessionFiles:
+    """The files of one folder, written by nobody else while the folder's lock is held."""
+
+    def __init__(self, folder: Path) -> None:
+        """Work in ``folder``."""
+        self.folder = folder
+        self._states: dict[str, _State] = {}
+        self._waking: dict[str, SessionInfo] | None = None  # filled by the first question for it
+        self.syncs = 0
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def commit(self, requests: Sequence[Request]) -> list[Answer]:
+        """Carry out ``requests`` in order and answer each; a fault of one session is no other's."""
+        answers: dict[int, Answer] = {}
+        group: dict[str, _Open] = {}
+        for position, request in enumerate(requests):
+            if request.session_id in group or len(group) == GROUP_FILES:
+                self._sync(group, answers)
+            try:
+                planned = self._plan(request)
+                if isinstance(planned, _Write):
+                    failpoint("insert.before")
+                    path = self.path(request.session_id)
+                    descriptor = put(path, planned.data, planned.at, planned.keep, is_new=planned.is_new)
+                    group[request.session_id] = _Open(position, planned, descriptor)
+                    failpoint("insert.after")
+                else:
+                    answers[position] = planned
+            except Exception as error:  # noqa: BLE001 - whatever it was, every caller gets an answer: not committed
+                answers[position] = fault_of(error, str(self.folder))
+            if isinstance(request, HeldAppend) and request.session_id not in group:
+                self._forget(request.append, answers[position])
+        self._sync(group, answers)
+        return [answers[position] for position in range(len(requests))]
+
+    def _sync(self, group: dict[str, _Open], answers: dict[int, Answer]) -> None:
+        """Make durable what was written, and only then let it count."""
+        if not group:
+            return
+        failpoint("commit.before")
+        name_fault: StoreError | None = None
+        if any(written.write.is_new for written in group.values()):
+            try:
+                sync_folder(self.folder)
+            except OSError as error:
+                name_fault = fault_of(error, str(self.folder))
+        for session_id, (position, write, descriptor) in group.items():
+            fault = name_fault if write.is_new else None
+            try:
+                sync(descriptor, write.keep)
+            except OSError as error:
+                fault = fault_of(error, str(self.folder))
+            if fault is None:
+                self._note(session_id, write.state)
+            answers[position] = fault or write.answer
+            if write.append is not None:
+                self._forget(write.append, answers[position])
+        self.syncs += 1
+        group.clear()
+        failpoint("commit.after")
+
+    def _forget(self, append: Append, answer: Answer) -> None:
+        """Keep nothing of a session that was let go: it is read anew by the next that asks."""
+        state = self._states.get(append.session_id)
+        is_let_go = append.let_go and (answer is Outcome.COMMITTED or not append.events)
+        if is_let_go and state is not None and state.info.epoch == append.epoch:
+            del self._states[append.session_id]
+
+    def _note(self, session_id: str, state: _State) -> None:
+        self._states[session_id] = state
+        if self._waking is not None:
+            self._waking.pop(session_id, None)
+            if state.info.wake_at is not None:
+                self._waking[session_id] = state.info
+
+    # -- deciding -------------------------------------------------------------------------------------------
+
+    def _plan(self, request: Request) -> _Write | Answer:
+        if isinstance(request, Acquire):
+            return self._plan_acquire(request)
+        return self._plan_append(request.append, is_held=request.is_held)
+
+    def _plan_acquire(self, request: Acquire) -> _Write:
+        """The last batch is written once more: its own sync may have failed in an earlier process."""
+        last = last_batch(self.path(request.session_id), request.session_id)
+        if last is None:
+            info = SessionInfo(
+                request.session_id,
+                seed_length=0,
+                parent=None,
+                epoch=1,
+                next_seq=0,
+                wake_at=None,
+                created_at=request.now_ms,
+            )
+            data = meta_line(info)
+            return _Write(_State(info, len(data)), info, data, keep=0, at=0, is_new=True)
+        with self.path(request.session_id).open("rb") as file:
+            file.seek(last.start)
+            again = file.read(last.end - last.start)
+        info = replace(last.info, epoch=last.info.epoch + 1)
+        data = again + meta_line(info)
+        size = last.start + len(data)
+        return _Write(_State(info, size), info, data, keep=last.end, at=last.start, is_new=not info.next_seq)
+
+    def _plan_append(self, append: Append, *, is_held: bool) -> _Write | Outcome:
+        state = self._state(append.session_id)
+        if state is None or state.info.epoch != append.epoch:
+            return Outcome.FENCED
+        info = state.info
+        if append.expected_seq < info.next_seq and append.events:
+            return Outcome.COMMITTED if self._is_stored(append) else Outcome.FENCED
+        if append.expected_seq != info.next_seq:
+            return Outcome.FENCED
+        if not is_held:
+            return Outcome.FENCED if append.events else Outcome.COMMITTED
+        data = b""
+        after = replace(info, next_seq=info.next_seq + len(append.events), wake_at=append.wake_at)
+        if append.header is not None and not info.next_seq:
+            after = replace(after, seed_length=append.header.seed_length, parent=append.header.parent)
+            data = meta_line(after)
+        elif not append.events and append.wake_at != info.wake_at:
+            data = meta_line(after)
+        if append.events:
+            data += event_lines(append.events, append.wake_at)
+        if not data:
+            return Outcome.COMMITTED  # only letting go: nothing to write
+        return _Write(
+            _State(after, state.size + len(data)),
+            Outcome.COMMITTED,
+            data,
+            keep=state.size,
+            at=state.size,
+            append=append,
+        )
+
+    def _state(self, session_id: str) -> _State | None:
+        """Return what is certain of a session; one that nobody holds is read from its file."""
+        known = self._states.get(session_id)
+        if known is not None:
+            return known
+        last = last_batch(self.path(session_id), session_id)
+        return None if last is None else _State(last.info, last.end)
+
+    def _is_stored(self, append: Append) -> bool:
+        end = append.expected_seq + len(append.events)
+        stored = (
+            event for event in self._events(append.session_id) if append.expected_seq <= event.seq < end
+        )
+        return tuple(stored) == append.events
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def path(self, session_id: str) -> Path:
+        """Return where a session's file is."""
+        return self.folder / file_name(session_id)
+
+    def _events(self, session_id: str) -> Iterator[StoredEvent]:
+        for batch in batches_of(self.path(session_id), session_id):
+            yield from batch.events
+
+    def read(self, session_id: str, after_seq: int, types: Collection[str] | None) -> list[StoredEvent]:
+        """Return a session's events; see ``Store.read``."""
+        state = self._states.get(session_id)
+        batches = batches_of(self.path(session_id), session_id)
+        first = next(batches, None)
+        if first is None:
+            raise self.unknown(session_id)
+        if types is not None and not types:
+            return []
+        found = list(first.events)
+        for batch in batches:
+            if state is not None and batch.end > state.size:
+                break  # written, and its sync failed: not certain, as long as its owner repeats it
+            found += batch.events
+        return [event for event in found if event.seq > after_seq and (types is None or event.type in types)]
+
+    def live(self, held: Collection[str]) -> list[SessionInfo]:
+        """Return the sessions with a ``wake_at``, earliest first, then those only ``held``; at first O(folder)."""
+        if self._waking is None:
+            self._waking = {}
+            for path in session_files(self.folder):
+                self._note_waking(path)
+        waking = sorted(self._waking.values(), key=lambda info: (info.wake_at or 0, info.id))
+        others = [self._state(session_id) for session_id in sorted(set(held) - self._waking.keys())]
+        return waking + [state.info for state in others if state is not None]
+
+    def _note_waking(self, path: Path) -> None:
+        assert self._waking is not None
+        try:
+            last = last_batch(path)
+        except DamagedLineError as error:  # it harms no other session; whoever opens it is told
+            _logger.error("%s", error)
+            return
+        if last is not None and last.info.wake_at is not None:
+            self._waking[last.info.id] = last.info
+
+    def unknown(self, session_id: str) -> SessionUnknownError:
+        """Return the error for a session that is not there, with the ids most like it."""
+        ids = [likely_id(path) for path in session_files(self.folder)]
+        return SessionUnknownError(
+            str(self.folder), session_id, tuple(get_close_matches(session_id, ids, n=3, cutoff=0.5))
+        )

@@ -1,0 +1,267 @@
+r"""The lines of a session file: how they are written, and how a file is read back batch by batch.
+
+::
+
+    {"session":"main","epoch":1,"last":-1,"wake_at":null,"seed_length":0,"parent":null,"created_at":…,"crc":"…"}
+    {"seq":0,"last":1,"wake_at":…,"type":"schedule/change","time":…,"data":{…},"crc":"…"}
+    {"seq":1,"last":1,…}
+
+What one flush wrote is one batch: each of its lines carries, as ``last``, the seq of its last event. A batch whose last
+event is missing was never confirmed and is dropped whole; that can only be the end of a file. A file is ASCII and every
+line ends in the CRC-32 of what stands before it, so that a changed byte is found. ``data`` is the body as it was given,
+never parsed; a body that is not one line of ASCII stands as a JSON string under ``text``. Nothing is ever skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from schedule_sm.stores.errors import StoreError
+from schedule_sm.stores.protocol import SessionInfo, StoredEvent
+from schedule_sm.stores.sqlite_file import fault_of
+
+_EVENT: Final = re.compile(
+    rb'\{"seq":([0-9]+),"last":([0-9]+),"wake_at":(null|-?[0-9]+),"type":("(?:[^"\\]|\\.)*"),'
+    rb'"time":(-?[0-9]+),"(data|text)":(.*)',
+    re.DOTALL,
+)
+_SEAL: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+_SEAL_LENGTH: Final = len(',"crc":"01234567"}')
+_NO_EVENT: Final = -1
+
+
+class DamagedLineError(StoreError):
+    """A line of a session file is not what was written; nothing behind it is read."""
+
+    code = "store_io"
+
+    def __init__(self, place: str, line: int, offset: int, detail: str) -> None:
+        """Name the ``line`` (from 1) and its ``offset`` in bytes."""
+        super().__init__(
+            place,
+            f"{place} is damaged in line {line} at byte {offset}: {detail}; restore it from a backup",
+        )
+        self.line = line
+        self.offset = offset
+
+
+class _LineError(ValueError):
+    """What is wrong with a line, without its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    event: StoredEvent
+    last: int
+    wake_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Meta:
+    info: SessionInfo
+    """Its ``next_seq`` is that of the whole batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one flush wrote."""
+
+    start: int
+    """Its offset in bytes."""
+    end: int
+    """Where the next one begins."""
+    info: SessionInfo
+    """What is known of the session after it."""
+    events: Sequence[StoredEvent]
+
+
+def meta_line(info: SessionInfo) -> bytes:
+    """Return the line that states a session; events up to ``info.next_seq`` stand before it or follow in its batch."""
+    return _sealed(
+        f'{{"session":{json.dumps(info.id)},"epoch":{info.epoch},"last":{info.next_seq - 1},'
+        f'"wake_at":{_number(info.wake_at)},"seed_length":{info.seed_length},"parent":{json.dumps(info.parent)},'
+        f'"created_at":{info.created_at}'
+    )
+
+
+def event_lines(events: Sequence[StoredEvent], wake_at: int | None) -> bytes:
+    """Return one batch of events; ``wake_at`` is the session's from then on."""
+    return b"".join(
+        _sealed(
+            f'{{"seq":{event.seq},"last":{events[-1].seq},"wake_at":{_number(wake_at)},'
+            f'"type":{json.dumps(event.type)},"time":{event.time},{_body(event.body)}'
+        )
+        for event in events
+    )
+
+
+def _body(body: str) -> str:
+    return f'"data":{body}' if body.isascii() and "\n" not in body else f'"text":{json.dumps(body)}'
+
+
+def _number(number: int | None) -> str:
+    return "null" if number is None else str(int(number))
+
+
+def _sealed(text: str) -> bytes:
+    line = text.encode("ascii")
+    return b'%b,"crc":"%08x"}\n' % (line, zlib.crc32(line))
+
+
+def read_batches(lines: Iterable[bytes], place: str) -> Iterator[Batch]:
+    """Iterate over the complete batches of a file, given its ``lines`` with their ends; O(file).
+
+    An unfinished batch at the end is not among them: the file is good up to the last batch's ``end``.
+
+    Raises:
+        DamagedLineError: at the first line that is not as it was written.
+    """
+    reader = _Reader()
+    offset = 0
+    for number, line in enumerate(lines, 1):
+        try:
+            if not line.endswith(b"\n"):
+                _check_cut(line)
+                return
+            batch = reader.take(line, offset)
+        except _LineError as error:
+            raise DamagedLineError(place, number, offset, str(error)) from error
+        offset += len(line)
+        if batch is not None:
+            yield batch
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Puts lines together to batches."""
+
+    info: SessionInfo | None = None
+    next_seq: int = 0
+    start: int = 0
+    last: int | None = None
+    """Of the batch that has begun."""
+    events: list[StoredEvent] = field(default_factory=list)
+
+    def take(self, line: bytes, offset: int) -> Batch | None:
+        """Return the batch that ``line`` completes."""
+        read = _read_line(line[:-1])
+        if self.last is None:
+            self.start = offset
+        if isinstance(read, _Meta):
+            self._state(read.info)
+        else:
+            self._add(read)
+        assert self.info is not None
+        if self.last != self.next_seq - 1:
+            return None
+        self.last = None
+        events, self.events = self.events, []
+        return Batch(self.start, offset + len(line), replace(self.info, next_seq=self.next_seq), events)
+
+    def _state(self, info: SessionInfo) -> None:
+        if self.last is not None or info.next_seq < self.next_seq:
+            msg = (
+                "the batch before it is incomplete"
+                if self.last is not None
+                else "events before it are missing"
+            )
+            raise _LineError(msg)
+        if self.info is not None and (self.info.id != info.id or self.info.epoch > info.epoch):
+            msg = "it states another session"
+            raise _LineError(msg)
+        self.info = info
+        self.last = info.next_seq - 1
+
+    def _add(self, read: _Event) -> None:
+        if self.info is None:
+            msg = "the line that names the session is missing before it"
+            raise _LineError(msg)
+        if read.event.seq != self.next_seq:
+            msg = f"event {self.next_seq} is missing before event {read.event.seq}"
+            raise _LineError(msg)
+        if read.last < read.event.seq or (self.last is not None and read.last != self.last):
+            msg = "the batch before it is incomplete"
+            raise _LineError(msg)
+        self.last = read.last
+        self.next_seq += 1
+        self.events.append(read.event)
+        self.info = replace(self.info, wake_at=read.wake_at)
+
+
+def _read_line(line: bytes) -> _Event | _Meta:
+    seal = _SEAL.fullmatch(line, max(0, len(line) - _SEAL_LENGTH))
+    if seal is None or int(seal[1], 16) != zlib.crc32(line[: seal.start()]):
+        msg = "its checksum is wrong"
+        raise _LineError(msg)
+    text = line[: seal.start()]
+    found = _EVENT.fullmatch(text)
+    try:
+        return _meta(text) if found is None else _event(found)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        msg = "it is neither an event nor states a session"
+        raise _LineError(msg) from error
+
+
+def _event(found: re.Match[bytes]) -> _Event:
+    seq, last, wake_at, kind, time, key, rest = found.groups()
+    body = rest.decode("ascii")
+    event = StoredEvent(int(seq), json.loads(kind), int(time), body if key == b"data" else json.loads(body))
+    return _Event(event, int(last), None if wake_at == b"null" else int(wake_at))
+
+
+def _meta(text: bytes) -> _Meta:
+    said = json.loads(text + b"}")
+    info = SessionInfo(
+        said["session"],
+        seed_length=said["seed_length"],
+        parent=said["parent"],
+        epoch=said["epoch"],
+        next_seq=said["last"] + 1,
+        wake_at=said["wake_at"],
+        created_at=said["created_at"],
+    )
+    return _Meta(info)
+
+
+def _check_cut(line: bytes) -> None:
+    """Raise unless a line without an end is the beginning of one: a line whose end was changed is damage."""
+    seal = re.search(_SEAL, line)
+    if (
+        seal is not None
+        and zlib.crc32(line[: seal.start()]) == int(seal[1], 16)
+        and line[seal.end() :].strip(b"\0")
+    ):
+        msg = "the end of the line was changed"
+        raise _LineError(msg)
+
+
+def batches_of(path: Path, session_id: str | None = None) -> Iterator[Batch]:
+    """Iterate over the batches of the file at ``path``, of ``session_id`` if given; nothing if it is not there.
+
+    Raises:
+        StoreError: DamagedLineError, or what the operating system refuses.
+    """
+    try:
+        with path.open("rb") as file:
+            for batch in read_batches(file, str(path)):
+                if session_id is not None and batch.info.id != session_id:
+                    raise DamagedLineError(str(path), 1, 0, f"it holds session {batch.info.id!r}")
+                yield batch
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise fault_of(error, str(path)) from error
+
+
+def last_batch(path: Path, session_id: str | None = None) -> Batch | None:
+    """Return the last complete batch of a file; see ``batches_of``."""
+    last = None
+    for last in batches_of(path, session_id):  # noqa: B007 - its last value is wanted
+        pass
+    return last

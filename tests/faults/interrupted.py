@@ -1,0 +1,52 @@
+"""A host process that is interrupted: ``python -m tests.faults.interrupted FILE HOW``; says ``ready``, then waits.
+
+``HOW``: ``idle`` or ``busy`` (a turn runs) is ended by Ctrl-C; ``left`` returns without closing its host, so that the
+event loop is torn down under it; ``locked`` is ended by Ctrl-C while another program holds the write lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from schedule_sm.embedded import ScheduleHost
+from tests.embedded.scripted import ScriptedRunner, by_agent
+from tests.faults.faults import WriteLock
+
+
+async def _hold(_text: str, _tools: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def _use(host: ScheduleHost, path: Path, how: str) -> None:
+    session = await host.session("s")
+    create = by_agent(session.agent)["create"]
+    assert "scheduledAt" in (await create.invoke({"prompt": "kept", "after_seconds": 3_600})).value
+    async with asyncio.TaskGroup() as tasks:
+        if how in ("busy", "locked"):
+            tasks.create_task(session.send("hold"))
+            await asyncio.sleep(0.05)  # the turn begins
+        if how == "locked":
+            lock = WriteLock()
+            lock.begin(path)
+            tasks.create_task(create.invoke({"prompt": "during", "after_seconds": 3_600}))
+            await asyncio.sleep(0.05)  # the commit waits for the lock
+        print("ready", flush=True)  # noqa: T201 - the answer to the parent
+        await asyncio.Event().wait()
+
+
+async def _main(path: Path, how: str) -> None:
+    opened = ScheduleHost.open(path, runner=ScriptedRunner(_hold))
+    if how == "left":
+        host = await opened.__aenter__()
+        using = asyncio.ensure_future(_use(host, path, "busy"))
+        await asyncio.wait({using}, timeout=0.2)  # it is in use then
+        return
+    async with opened as host:
+        await _use(host, path, how)
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2]))
