@@ -132,7 +132,8 @@ class Page:
     def _shell(self, command: str) -> str:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         environment = {
-            **os.environ,
+            # what the outer run was told is not for the runs that a page shows
+            **{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
             "PATH": path,
             "PYTHONWARNINGS": "error",
             "NO_COLOR": "1",

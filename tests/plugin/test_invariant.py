@@ -119,7 +119,7 @@ def test_sessions_that_are_gone_are_let_go():
         host.session(str(number)).append(CHANGE, logs.create("schedule-1"))
         host.known.clear()
     checks = host.guards[0].__self__
-    assert len(checks._kept) <= 65
+    assert len(checks._kept) <= 9
 
 
 @pytest.mark.asyncio
