@@ -36,6 +36,9 @@ class UnwrittenError(ScheduleError):
         self.code = fault.code
 
 
+LONGEST_WAIT_S: Final = 31_536_000.0
+"""A year: what `--wait` takes at most."""
+
 DRAIN_S: Final = 10.0
 """How long the end of piped input waits for what is due; as long as a flush may take."""
 _LOOK_AGAIN_S: Final = 0.05
@@ -65,6 +68,7 @@ def chat(
         float,
         typer.Option(
             min=0,
+            max=LONGEST_WAIT_S,
             metavar="SECONDS",
             help="At the end of piped input, stay this long for reminders not due yet.",
         ),

@@ -21,6 +21,7 @@ from rich.text import Text
 from schedule_sm.cli.demo_story import Check, checks, play
 from schedule_sm.cli.exit_codes import ExitCode
 from schedule_sm.cli.rendering import console, is_unicode, local_clock, visible
+from schedule_sm.stores.sqlite import SqliteStore
 
 _STYLES = {
     "armed": "cyan",
@@ -110,6 +111,11 @@ def _stage(out: Console) -> Iterator[PlainStage | LiveStage]:
         yield LiveStage(live, unicode=is_unicode(out))
 
 
+async def _try_place(path: Path) -> None:
+    """Raise StoreError here, with its own line and exit code, where the host process could only fail."""
+    await (await SqliteStore.open(path)).close()
+
+
 def _summary(out: Console, results: list[Check]) -> None:
     out.print()
     for check in results:
@@ -139,6 +145,7 @@ def demo(
     out = console()
     with tempfile.TemporaryDirectory(prefix="schedule-sm-demo-") as folder:
         path = store or Path(folder) / "demo.db"
+        asyncio.run(_try_place(path))
         with _stage(out) as stage:
             try:
                 asyncio.run(play(path, stage))

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from schedule_sm import invariant, plugin
 from schedule_sm.clock import wall_ms
 from schedule_sm.core.cursor import Observer
+from schedule_sm.core.errors import CompositionError
 from schedule_sm.core.records import END_SEED
 from schedule_sm.embedded.agents import EmbeddedAgent, EmbeddedAgents
 from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S
@@ -93,11 +94,13 @@ class ScheduleHost:
 
         Raises:
             StoreError: its class says what is wrong with the file or its place.
+            CompositionError: naming what the runner lacks.
             ValueError: unless exactly one of ``path`` and ``store`` is given.
         """
         if (path is None) == (store is None):
             msg = "give either the path of an SQLite file or a store"
             raise ValueError(msg)
+        _check_runner(runner)
         used = store if path is None else await SqliteStore.open(path)
         assert used is not None
         try:
@@ -285,6 +288,17 @@ class ScheduleHost:
                 return
         except TimeoutError:
             _logger.error("a session is still being opened; the store hangs, it is left behind")
+
+
+def _check_runner(runner: object) -> None:
+    """A runner that lacks something would fail every turn; say so before there is one."""
+    wanted = {"format": isinstance(getattr(runner, "format", None), str)}
+    wanted |= {name: callable(getattr(runner, name, None)) for name in ("user_message", "run_turn")}
+    for name, is_there in wanted.items():
+        if not is_there:
+            what = "a text attribute" if name == "format" else "a method"
+            msg = f"the runner {type(runner).__name__} needs {what} {name!r}; see schedule_sm.TurnRunner"
+            raise CompositionError(msg)
 
 
 def _check_id(session_id: object) -> None:

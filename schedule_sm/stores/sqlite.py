@@ -22,7 +22,7 @@ from schedule_sm.stores import sqlite_rows as rows
 from schedule_sm.stores.errors import SessionHeldError, StoreBusyError, StoreClosedError, StoreError
 from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
-from schedule_sm.stores.sqlite_file import HeldFile, fault_of
+from schedule_sm.stores.sqlite_file import HeldFile, fault_of, real_file
 from schedule_sm.stores.sqlite_reader import SqliteReader
 from schedule_sm.stores.sqlite_schema import check_schema, migrate
 from schedule_sm.stores.writer_thread import WriterThread
@@ -87,7 +87,7 @@ class SqliteStore:
         Raises:
             StoreError: its class says what is wrong with the file or its place; no lock is kept.
         """
-        store = cls(Path(path), synchronous=synchronous, busy_timeout_ms=busy_timeout_ms)
+        store = cls(real_file(path), synchronous=synchronous, busy_timeout_ms=busy_timeout_ms)
         try:
             await store._in_thread(store._open, wall_ms())
         except BaseException:

@@ -103,6 +103,12 @@ def check_place(path: Path) -> None:
         raise StoreReadOnlyError(str(folder))
 
 
+def real_file(path: str | os.PathLike[str]) -> Path:
+    """Return the file itself where ``path`` is a symbolic link: one file must have one lock and one WAL name."""
+    given = Path(path)
+    return Path(os.path.realpath(given)) if given.is_symlink() else given
+
+
 def check_magic(path: Path) -> None:
     """Raise NotADatabaseError unless the file is empty or begins as SQLite files do."""
     try:

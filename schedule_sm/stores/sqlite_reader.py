@@ -20,7 +20,7 @@ from schedule_sm.stores.errors import (
     StoreMissingError,
 )
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import check_magic, fault_of
+from schedule_sm.stores.sqlite_file import check_magic, fault_of, real_file
 from schedule_sm.stores.sqlite_schema import check_schema
 
 
@@ -33,7 +33,7 @@ class SqliteReader:
         Raises:
             StoreError: its class says what is wrong with the file or its place.
         """
-        self.path = Path(path)
+        self.path = real_file(path)
         place = str(self.path)
         if not self.path.parent.is_dir():
             raise FolderMissingError(str(self.path.parent))
@@ -48,14 +48,9 @@ class SqliteReader:
             raise fault_of(error, place) from error
 
     def _connect(self) -> sqlite3.Connection:
-        try:
-            return self._snapshot("mode=ro")
-        except sqlite3.OperationalError:
-            wal = Path(f"{self.path}-wal")
-            if wal.exists() and wal.stat().st_size:
-                raise
-            # a folder that cannot be written has no room for the shared-memory file; without a WAL none is needed
-            return self._snapshot("mode=ro&immutable=1")
+        # A file in use has a WAL. One without a WAL is read as it stands: to share it, the engine would put files
+        # beside it, with its permissions, and leave them there.
+        return self._snapshot("mode=ro" if Path(f"{self.path}-wal").exists() else "mode=ro&immutable=1")
 
     def _snapshot(self, options: str) -> sqlite3.Connection:
         connection = sqlite3.connect(

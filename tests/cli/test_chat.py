@@ -237,3 +237,8 @@ def test_control_c_at_the_prompt_leaves_cleanly(path: Path) -> None:
         assert "Traceback" not in opened.seen
     finally:
         opened.close()
+
+
+@pytest.mark.parametrize("wait", ["inf", "nan", "-1", "1e9"])
+def test_wait_that_is_no_length_of_time_is_a_usage_error(path: Path, wait: str) -> None:
+    assert run("chat", "--store", path, "--wait", wait, stdin=b"").code == ExitCode.USAGE

@@ -89,3 +89,11 @@ def test_demo_refuses_a_store_that_exists(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert "exists already" in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+def test_demo_in_a_place_that_is_not_there_is_one_line_with_its_code(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "schedule_sm", "demo", "--store", str(tmp_path / "nowhere" / "x.db")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert run.returncode == 8
+    assert run.stderr.count("\n") == 1
+    assert "does not exist" in run.stderr

@@ -466,7 +466,9 @@ async def test_closing_does_not_wait_for_ever_for_an_opening_that_hangs(travel) 
 @pytest.mark.asyncio
 async def test_a_fault_of_our_own_stops_the_turns_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(ScriptedRunner):
-        format = property(lambda _self: 1 / 0)  # type: ignore[assignment]
+        format = property(lambda _self: answers.pop())  # type: ignore[assignment]
+
+    answers = ["read once, when the host is opened"]
 
     async with ScheduleHost.open(store=MemoryStore(), runner=Broken()) as host:
         session = await host.session("s")
@@ -517,3 +519,19 @@ async def test_a_fork_that_is_cancelled_is_given_back() -> None:
             await forking
         child = await host.session("child")
         assert child.header.seed_length == len(child.events) == len(parent.events) + 1
+
+
+class NoFormat:
+    def user_message(self, text: str, message_id: str) -> str:
+        return text
+
+    async def run_turn(self, *given: object) -> None:
+        """Never reached."""
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("runner", "lack"), [(NoFormat(), "'format'"), (object(), "'format'")])
+async def test_runner_that_lacks_something_is_named_before_there_is_a_turn(runner: Any, lack: str) -> None:
+    with pytest.raises(schedule_sm.CompositionError, match=lack):
+        async with ScheduleHost.open(runner=runner, store=MemoryStore()):
+            pass

@@ -260,3 +260,32 @@ async def test_what_the_system_refuses_while_opening_is_named_and_nothing_stays_
         with pytest.raises(StoreError):
             await SqliteStore.open(tmp_path / "a.db")
     await (await SqliteStore.open(tmp_path / "a.db")).close()
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.asyncio
+async def test_symbolic_link_to_a_store_has_its_lock(tmp_path: Path) -> None:
+    """Two names of one file with a lock each would let a second host take the first one's sessions over."""
+    file, link = tmp_path / "a.db", tmp_path / "b.db"
+    store = await SqliteStore.open(file)
+    link.symlink_to(file)
+    with pytest.raises(StoreLockedError):
+        await SqliteStore.open(link)
+    with SqliteStore.open_read_only(link) as reader:
+        assert reader.sessions() == []
+    await store.close()
+    assert not [name for name in names_in(tmp_path) if name.startswith("b.db.")]
+
+
+@pytest.mark.asyncio
+async def test_reading_a_file_that_nobody_uses_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "a.db")
+    await store.acquire("main", 0)
+    await store.close()
+    before = names_in(tmp_path)
+    with SqliteStore.open_read_only(tmp_path / "a.db") as reader:
+        assert reader.sessions() == []
+    assert names_in(tmp_path) == before
