@@ -184,6 +184,7 @@ class SqliteStore:
                 "%s hangs in a write; it is left behind, its lock ends with this process", self.path
             )
         finally:
+            self._thread.submit(self._close)  # also for a close that was cancelled; a second one does nothing
             self._thread.shutdown(wait=False)
 
     def statistics(self) -> StoreStatistics:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,16 +27,15 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Complet
 @pytest.fixture
 def copy(played: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path) -> Path:
     copied = tmp_path / "copy.db"
-    with sqlite3.connect(played[1]) as source, sqlite3.connect(copied) as target:
+    with closing(sqlite3.connect(played[1])) as source, closing(sqlite3.connect(copied)) as target:
         source.backup(target)
     return copied
 
 
 def broken(path: Path, statement: str) -> set[str]:
     """Return the promises that are not kept once ``statement`` has been run on the file."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
-    connection.close()
     return {check.promise for check in checks(path) if not check.kept}
 
 
