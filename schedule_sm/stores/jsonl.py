@@ -6,38 +6,24 @@ own (``jsonl_files``); ownership is decided on the event loop's thread. What a l
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.stores.errors import SessionHeldError, StoreClosedError, StoreError
+from schedule_sm.stores.errors import SessionHeldError, StoreError
 from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.group_commit import GroupCommit
 from schedule_sm.stores.jsonl_files import Acquire, Answer, HeldAppend, Request, SessionFiles
 from schedule_sm.stores.jsonl_folder import HeldFolder
 from schedule_sm.stores.jsonl_reader import JsonlReader
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
 from schedule_sm.stores.sqlite_file import fault_of
-from schedule_sm.stores.writer_thread import WriterThread
-
-CLOSE_TIMEOUT_S: Final = 10.0
-"""How long ``close`` waits for a write that hangs before it leaves the thread behind."""
 
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
-
-
-class _Call:
-    """One caller's part of the next group."""
-
-    __slots__ = ("future", "requests")
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        self.requests = requests
-        self.future: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
 
 
 class JsonlStore:
@@ -46,14 +32,10 @@ class JsonlStore:
     def __init__(self, path: Path) -> None:
         """Prepare; ``open`` does the rest in the store's thread."""
         self.path = path
-        self._thread = WriterThread(f"schedule-sm store {path.name}")
         self._folder: HeldFolder | None = None
         self._files = SessionFiles(path)
         self._held: dict[str, int] = {}
-        self._queue: list[_Call] = []
-        self._committing: asyncio.Task[None] | None = None
-        self._commit_begun_at = 0.0
-        self._is_closed = False
+        self._groups: GroupCommit[Sequence[Request]] = GroupCommit(path, self._write, self._close)
         self._appends = 0
         self.last_fault: StoreError | None = None
         """What failed last, until a group succeeds again."""
@@ -66,11 +48,7 @@ class JsonlStore:
             StoreError: its class says what is wrong with the folder or its place; no lock is kept.
         """
         store = cls(Path(path))
-        try:
-            await store._in_thread(store._open, wall_ms())
-        except BaseException:
-            store._thread.shutdown(wait=False)
-            raise
+        await store._groups.open(store._open, wall_ms())
         return store
 
     @staticmethod
@@ -90,7 +68,7 @@ class JsonlStore:
             raise SessionHeldError(str(self.path), session_id)
         self._held[session_id] = -1  # a second caller is refused while the first one's group is written
         try:
-            info = _taken(await self._commit([Acquire(session_id, now_ms)]))
+            info = _taken(await self._groups.commit([Acquire(session_id, now_ms)]))
         except BaseException:
             self._held.pop(session_id, None)
             raise
@@ -111,7 +89,7 @@ class JsonlStore:
         for append in batch:
             if append.let_go and not append.events:
                 self._let_go(append)  # what this owner has queued is written before the next acquisition
-        answers = await self._commit(requests)
+        answers: list[Answer] = await self._groups.commit(requests)
         outcomes = [answer if isinstance(answer, Outcome) else Outcome.UNKNOWN for answer in answers]
         for append, outcome in zip(batch, outcomes, strict=True):
             if append.let_go and outcome is Outcome.COMMITTED:
@@ -129,90 +107,37 @@ class JsonlStore:
         return await self._ask(lambda: self._files.live(held))
 
     async def close(self) -> None:
-        """See ``Store.close``; a write that hangs for CLOSE_TIMEOUT_S in all is left to its thread."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        loop = asyncio.get_running_loop()
-        begun_at = loop.time() if self._committing is None else self._commit_begun_at
-        try:
-            async with asyncio.timeout_at(begun_at + CLOSE_TIMEOUT_S):
-                if self._committing is not None:
-                    await asyncio.wait({self._committing})
-                await self._in_thread(self._close)
-        except TimeoutError:
-            _logger.error(
-                "%s hangs in a write; it is left behind, its lock ends with this process", self.path
-            )
-        finally:
-            self._thread.shutdown(wait=False)
+        """See ``Store.close``; a write that hangs is left to its thread after a while."""
+        await self._groups.close()
 
     def statistics(self) -> StoreStatistics:
         """Return how much was committed so far; a commit is a group of files that were synced."""
         return StoreStatistics(self._files.syncs, self._appends)
 
-    # -- groups, on the loop's thread -----------------------------------------------------------------------
-
-    async def _commit(self, requests: Sequence[Request]) -> list[Answer]:
-        if self._is_closed:
-            raise StoreClosedError(str(self.path))
-        call = _Call(requests)
-        self._queue.append(call)
-        if self._committing is None:
-            self._committing = asyncio.get_running_loop().create_task(
-                self._commit_queue(), name=f"schedule-sm commits {self.path.name}"
-            )
-        return await call.future
-
-    async def _commit_queue(self) -> None:
-        try:
-            while self._queue:
-                await asyncio.sleep(0)  # whoever is ready in this turn of the loop joins the group
-                calls, self._queue = self._queue, []
-                self._commit_begun_at = asyncio.get_running_loop().time()
-                answers = iter(
-                    await self._in_thread(self._write, [r for call in calls for r in call.requests])
-                )
-                failpoint("acknowledge.before")
-                for call in calls:
-                    part = [next(answers) for _ in call.requests]
-                    if not call.future.done():  # else its caller was cancelled; the write stands
-                        call.future.set_result(part)
-                failpoint("acknowledge.after")
-        finally:
-            self._committing = None
-            for call in self._queue:
-                call.future.cancel()  # only when the loop itself is torn down
-
     async def _ask(self, question: Callable[[], _T]) -> _T:
-        if self._is_closed:
-            raise StoreClosedError(str(self.path))
-
         def run() -> _T:
             try:
                 return question()
             except OSError as error:
                 raise fault_of(error, str(self.path)) from error
 
-        return await self._in_thread(run)
-
-    async def _in_thread(self, job: Callable[..., _T], *arguments: Any) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, job, *arguments)
+        return await self._groups.ask(run)
 
     # -- in the store's thread ------------------------------------------------------------------------------
 
     def _open(self, now_ms: int) -> None:
         self._folder = HeldFolder(self.path, now_ms)
 
-    def _write(self, requests: Sequence[Request]) -> list[Answer]:
+    def _write(self, group: Sequence[Sequence[Request]]) -> list[list[Answer]]:
         failpoint("begin.before")
         failpoint("begin.after")
-        answers = self._files.commit(requests)
+        answers = self._files.commit([request for requests in group for request in requests])
         fault = next((answer for answer in answers if isinstance(answer, StoreError)), None)
         if fault is not None and (self.last_fault is None or self.last_fault.code != fault.code):
             _logger.warning("a write failed: %s", fault)
         self.last_fault = fault
-        return answers
+        in_order = iter(answers)
+        return [[next(in_order) for _ in requests] for requests in group]
 
     def _close(self) -> None:
         if self._folder is not None:

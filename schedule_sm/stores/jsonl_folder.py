@@ -1,6 +1,6 @@
 """The folder behind a JSONL store: its lock, its mark, its permissions, and the name of each session's file.
 
-The lock is the operating system's (``filelock``), so a crash drops it. No path is made from a session id outside
+The lock itself is ``held_lock``'s. No path is made from a session id outside
 ``file_name``.
 """
 
@@ -17,17 +17,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from filelock import FileLock, Timeout
-
-from schedule_sm.core.instants import format_instant
 from schedule_sm.stores.errors import (
     FolderMissingError,
     NewerSchemaError,
     NotADatabaseError,
-    StoreLockedError,
     StoreMissingError,
     StoreReadOnlyError,
 )
+from schedule_sm.stores.held_lock import HeldLock
 from schedule_sm.stores.sqlite_file import fault_of
 
 MARK: Final = "schedule-sm.json"
@@ -92,16 +89,11 @@ class HeldFolder:
             self._check()
         except OSError as error:
             raise fault_of(error, str(path)) from error
-        self._lock = FileLock(str(path / _LOCK), timeout=0, mode=PRIVATE_FILE, thread_local=False)
         try:
-            self._lock.acquire()
-        except Timeout as error:
-            raise self._locked() from error
+            self._lock = HeldLock(path, path / _LOCK, path / _HOLDER, now_ms, write=write_private)
         except OSError as error:
             raise fault_of(error, str(path)) from error
         try:
-            (path / _HOLDER).unlink(missing_ok=True)
-            write_private(path / _HOLDER, json.dumps({"pid": os.getpid(), "since": now_ms}))
             if not (path / MARK).exists():
                 write_mark(path)
             _warn_if_exposed(path)
@@ -121,22 +113,9 @@ class HeldFolder:
         if not os.access(self.path, os.W_OK):
             raise StoreReadOnlyError(str(self.path))
 
-    def _locked(self) -> StoreLockedError:
-        try:
-            holder = json.loads((self.path / _HOLDER).read_text("ascii"))
-            pid, since_ms = int(holder["pid"]), int(holder["since"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return StoreLockedError(str(self.path), None, None, None)  # it is just starting or ending
-        return StoreLockedError(str(self.path), pid, since_ms, format_instant(since_ms))
-
     def release(self) -> None:
         """Let another host in; harmless when called twice."""
-        if self._lock.is_locked:
-            try:
-                (self.path / _HOLDER).unlink(missing_ok=True)
-            except OSError:
-                _logger.warning("%s could not be removed; the next host overwrites it", self.path / _HOLDER)
-            self._lock.release()
+        self._lock.release()
 
 
 def check_mark(folder: Path, *, for_reading: bool = False) -> None:

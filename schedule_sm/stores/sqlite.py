@@ -8,43 +8,31 @@ thread. Ownership of every session comes with the lock on the file.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from schedule_sm.clock import wall_ms
 from schedule_sm.stores import sqlite_rows as rows
 from schedule_sm.stores.errors import SessionHeldError, StoreBusyError, StoreClosedError, StoreError
 from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.group_commit import GroupCommit
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
 from schedule_sm.stores.sqlite_file import HeldFile, fault_of, real_file
 from schedule_sm.stores.sqlite_reader import SqliteReader
 from schedule_sm.stores.sqlite_schema import check_schema, migrate
-from schedule_sm.stores.writer_thread import WriterThread
 
 BUSY_TIMEOUT_MS: Final = 2_000
 """How long a commit waits for another program's write lock; below a flush's 10 s, so that a retry fits in it."""
 
-CLOSE_TIMEOUT_S: Final = 10.0
-"""How long ``close`` waits for a write that hangs before it leaves the thread behind."""
-
 _T = TypeVar("_T")
+_Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
+"""One caller's part of a transaction."""
 _logger = logging.getLogger(__name__)
-
-
-class _Operation(Generic[_T]):
-    """One caller's part of the next transaction."""
-
-    __slots__ = ("future", "run")
-
-    def __init__(self, run: Callable[[sqlite3.Connection], _T]) -> None:
-        self.run = run
-        self.future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
 
 
 class SqliteStore:
@@ -55,14 +43,10 @@ class SqliteStore:
         self.path = path
         self._synchronous = synchronous
         self._busy_timeout_ms = busy_timeout_ms
-        self._thread = WriterThread(f"schedule-sm store {path.name}")
         self._file: HeldFile | None = None
         self._connection: sqlite3.Connection | None = None
         self._held: dict[str, int] = {}
-        self._queue: list[_Operation[Any]] = []
-        self._committing: asyncio.Task[None] | None = None
-        self._commit_begun_at = 0.0
-        self._is_closed = False
+        self._groups: GroupCommit[_Operation] = GroupCommit(path, self._transact, self._close)
         self._is_unsettled = False
         self._commits = 0
         self._appends = 0
@@ -88,11 +72,7 @@ class SqliteStore:
             StoreError: its class says what is wrong with the file or its place; no lock is kept.
         """
         store = cls(real_file(path), synchronous=synchronous, busy_timeout_ms=busy_timeout_ms)
-        try:
-            await store._in_thread(store._open, wall_ms())
-        except BaseException:
-            store._thread.shutdown(wait=False)
-            raise
+        await store._groups.open(store._open, wall_ms())
         return store
 
     @staticmethod
@@ -108,8 +88,8 @@ class SqliteStore:
             raise SessionHeldError(str(self.path), session_id)
         self._held[session_id] = -1  # a second caller is refused while the first one's transaction runs
         try:
-            info: SessionInfo = await self._commit(
-                _Operation(lambda connection: rows.acquire(connection, session_id, now_ms))
+            info: SessionInfo = await self._groups.commit(
+                lambda connection: rows.acquire(connection, session_id, now_ms)
             )
         except BaseException:
             self._held.pop(session_id, None)
@@ -145,7 +125,7 @@ class SqliteStore:
             ]
 
         try:
-            outcomes: list[Outcome] = await self._commit(_Operation(write))
+            outcomes: list[Outcome] = await self._groups.commit(write)
         except StoreClosedError:
             raise
         except StoreError:  # reported by _transact; what is unknown is repeated by the writer of the session
@@ -166,74 +146,21 @@ class SqliteStore:
         return await self._read(lambda connection: rows.live_sessions(connection, held))
 
     async def close(self) -> None:
-        """See ``Store.close``; a write that hangs for CLOSE_TIMEOUT_S in all is left to its thread."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        loop = asyncio.get_running_loop()
-        begun_at = loop.time() if self._committing is None else self._commit_begun_at
-        try:
-            async with asyncio.timeout_at(
-                begun_at + CLOSE_TIMEOUT_S
-            ):  # what has hung so long is not waited for again
-                if self._committing is not None:
-                    await asyncio.wait({self._committing})
-                await self._in_thread(self._close)
-        except TimeoutError:
-            _logger.error(
-                "%s hangs in a write; it is left behind, its lock ends with this process", self.path
-            )
-        finally:
-            self._thread.submit(self._close)  # also for a close that was cancelled; a second one does nothing
-            self._thread.shutdown(wait=False)
+        """See ``Store.close``; a write that hangs is left to its thread after a while."""
+        await self._groups.close()
 
     def statistics(self) -> StoreStatistics:
         """Return how much was committed so far."""
         return StoreStatistics(self._commits, self._appends)
 
-    # -- group commit, on the loop's thread -----------------------------------------------------------------
-
-    async def _commit(self, operation: _Operation[_T]) -> _T:
-        if self._is_closed:
-            raise StoreClosedError(str(self.path))
-        self._queue.append(operation)
-        if self._committing is None:
-            self._committing = asyncio.get_running_loop().create_task(
-                self._commit_queue(), name=f"schedule-sm commits {self.path.name}"
-            )
-        return await operation.future
-
-    async def _commit_queue(self) -> None:
-        operations: list[_Operation[Any]] = []
-        try:
-            while self._queue:
-                await asyncio.sleep(0)  # whoever is ready in this turn of the loop joins the transaction
-                operations, self._queue = self._queue, []
-                self._commit_begun_at = asyncio.get_running_loop().time()
-                results = await self._in_thread(self._transact, operations)
-                failpoint("acknowledge.before")
-                for operation, result in zip(operations, results, strict=True):
-                    _settle(operation.future, result)
-                failpoint("acknowledge.after")
-        finally:
-            self._committing = None
-            for operation in (*operations, *self._queue):
-                operation.future.cancel()  # only when the loop itself is torn down
-
     async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
-        if self._is_closed:
-            raise StoreClosedError(str(self.path))
-
         def run() -> _T:
             try:
                 return query(self._open_connection())
             except (sqlite3.Error, OSError) as error:
                 raise fault_of(error, str(self.path)) from error
 
-        return await self._in_thread(run)
-
-    async def _in_thread(self, job: Callable[..., _T], *arguments: Any) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, job, *arguments)
+        return await self._groups.ask(run)
 
     # -- in the store's thread ------------------------------------------------------------------------------
 
@@ -282,7 +209,7 @@ class SqliteStore:
                 raise StoreBusyError(str(self.path))
             self._is_unsettled = False
 
-    def _transact(self, operations: Sequence[_Operation[Any]]) -> list[Any]:
+    def _transact(self, operations: Sequence[_Operation]) -> list[Any]:
         """Run every operation in one transaction; a result or the error that all of them share."""
         try:
             connection = self._open_connection()
@@ -307,11 +234,11 @@ class SqliteStore:
         self._commits += connection.total_changes > changes_before
         return results
 
-    def _run_one(self, connection: sqlite3.Connection, operation: _Operation[Any]) -> Any:
+    def _run_one(self, connection: sqlite3.Connection, operation: _Operation) -> Any:
         """Run one operation under a savepoint: data that cannot be stored harms no other session."""
         connection.execute("SAVEPOINT one")
         try:
-            result = operation.run(connection)
+            result = operation(connection)
         except (sqlite3.DataError, sqlite3.IntegrityError, ValueError, OverflowError, TypeError) as error:
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
@@ -333,12 +260,3 @@ class SqliteStore:
         self._drop_connection()
         if self._file is not None:
             self._file.release()
-
-
-def _settle(future: asyncio.Future[Any], result: object) -> None:
-    if future.done():
-        return  # its caller was cancelled; the write stands
-    if isinstance(result, Exception):
-        future.set_exception(result)
-    else:
-        future.set_result(result)

@@ -1,13 +1,11 @@
 """The file behind an SQLite store: its lock, its permissions, and what each fault of the engine means.
 
-The lock is the operating system's (``filelock``), so a crash drops it. Who holds it stands in a second file, because
-an attempt to lock may truncate the lock file itself.
+The lock itself is ``held_lock``'s.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import sqlite3
@@ -15,9 +13,6 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
-
-from schedule_sm.core.instants import format_instant
 from schedule_sm.stores.errors import (
     DiskFullError,
     FolderMissingError,
@@ -25,9 +20,9 @@ from schedule_sm.stores.errors import (
     StoreBusyError,
     StoreError,
     StoreIOError,
-    StoreLockedError,
     StoreReadOnlyError,
 )
+from schedule_sm.stores.held_lock import HeldLock
 
 _logger = logging.getLogger(__name__)
 
@@ -46,42 +41,21 @@ class HeldFile:
         """
         self.path = path
         check_place(path)
-        self._lock = FileLock(f"{path}.lock", timeout=0, mode=_PRIVATE, thread_local=False)
+        lock, holder = Path(f"{path}.lock"), Path(f"{path}.holder")
         try:
-            self._lock.acquire()
-        except Timeout as error:
-            raise self._locked() from error
+            self._lock = HeldLock(path, lock, holder, now_ms, write=_write_private)
         except OSError as error:
             raise fault_of(error, str(path)) from error
         try:
-            self._holder_path.unlink(missing_ok=True)
-            _write_private(self._holder_path, json.dumps({"pid": os.getpid(), "since": now_ms}))
             _create_private(path)
         except OSError as error:
             self.release()
             raise fault_of(error, str(path)) from error
         _warn_if_exposed(path)
 
-    @property
-    def _holder_path(self) -> Path:
-        return Path(f"{self.path}.holder")
-
-    def _locked(self) -> StoreLockedError:
-        try:
-            holder = json.loads(self._holder_path.read_text("ascii"))
-            pid, since_ms = int(holder["pid"]), int(holder["since"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return StoreLockedError(str(self.path), None, None, None)  # it is just starting or ending
-        return StoreLockedError(str(self.path), pid, since_ms, format_instant(since_ms))
-
     def release(self) -> None:
         """Let another host in; harmless when called twice."""
-        if self._lock.is_locked:
-            try:
-                self._holder_path.unlink(missing_ok=True)
-            except OSError:
-                _logger.warning("%s could not be removed; the next host overwrites it", self._holder_path)
-            self._lock.release()
+        self._lock.release()
 
 
 def check_place(path: Path) -> None:

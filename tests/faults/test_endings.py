@@ -13,8 +13,8 @@ import pytest
 
 from schedule_sm.embedded import ScheduleHost
 from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S, LAST_TRY_S
+from schedule_sm.stores.group_commit import CLOSE_TIMEOUT_S
 from schedule_sm.stores.memory import MemoryPlace, MemoryStore
-from schedule_sm.stores.sqlite import CLOSE_TIMEOUT_S
 from tests.crash.judge import read
 from tests.embedded.scripted import ScriptedRunner, ScriptedStore, by_agent
 from tests.faults.ward import ROOT, SLACK_S

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from schedule_sm.embedded import ScheduleHost
-from schedule_sm.stores import jsonl, jsonl_bytes, jsonl_files
+from schedule_sm.stores import group_commit, jsonl_bytes, jsonl_files
 from schedule_sm.stores.jsonl import JsonlStore
 from schedule_sm.stores.jsonl_folder import file_name
 from schedule_sm.stores.jsonl_lines import DamagedLineError
@@ -310,7 +310,7 @@ async def test_close_leaves_a_write_that_hangs_behind(
     info = await store.acquire("s", NOW_MS)
     answered = threading.Event()
     monkeypatch.setattr(jsonl_bytes.os, "fsync", lambda _: answered.wait())
-    monkeypatch.setattr(jsonl, "CLOSE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(group_commit, "CLOSE_TIMEOUT_S", 0.05)
     write = asyncio.ensure_future(store.append([append_of(info)]))
     await asyncio.sleep(0.01)
     await store.close()

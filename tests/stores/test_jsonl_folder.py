@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedule_sm.stores import jsonl_folder
+from schedule_sm.stores import held_lock, jsonl_folder
 from schedule_sm.stores.errors import (
     FolderMissingError,
     NewerSchemaError,
@@ -137,7 +137,7 @@ async def test_what_the_system_refuses_while_opening_is_named_and_nothing_stays_
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    for owner, name in ((jsonl_folder, "write_mark"), (jsonl_folder.FileLock, "acquire"), (Path, "mkdir")):
+    for owner, name in ((jsonl_folder, "write_mark"), (held_lock.FileLock, "acquire"), (Path, "mkdir")):
         folder = tmp_path / name
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, refuse)

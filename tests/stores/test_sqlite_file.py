@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schedule_sm.stores import sqlite_file, sqlite_reader, sqlite_schema
+from schedule_sm.stores import held_lock, sqlite_file, sqlite_reader, sqlite_schema
 from schedule_sm.stores.errors import (
     FolderMissingError,
     NewerSchemaError,
@@ -256,7 +256,7 @@ async def test_what_the_system_refuses_while_opening_is_named_and_nothing_stays_
             await SqliteStore.open(tmp_path / "a.db")
     assert caught.value.code == {28: "disk_full", 30: "read_only", 5: "store_io"}[number]
     with monkeypatch.context() as patched:
-        patched.setattr(sqlite_file.FileLock, "acquire", refuse)
+        patched.setattr(held_lock.FileLock, "acquire", refuse)
         with pytest.raises(StoreError):
             await SqliteStore.open(tmp_path / "a.db")
     await (await SqliteStore.open(tmp_path / "a.db")).close()

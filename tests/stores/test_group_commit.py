@@ -1,0 +1,88 @@
+"""What the stores on disk share: nobody waits for ever for a group that was cut off, and a cut-off close lets go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from schedule_sm.stores.failpoints import set_failpoint_hook
+from schedule_sm.stores.jsonl import JsonlStore
+from schedule_sm.stores.sqlite import SqliteStore
+from schedule_sm.testing.store_contract import append_of
+
+STORES = pytest.mark.parametrize("open_store", [SqliteStore.open, JsonlStore.open], ids=["sqlite", "jsonl"])
+
+
+class Disk:
+    """Holds the writer thread at the beginning of a group until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+
+    def hook(self, name: str) -> None:
+        if name == "begin.before":
+            self.reached.set()
+            assert self.may_go_on.wait(10)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    disk = Disk()
+    set_failpoint_hook(disk.hook)
+    yield disk
+    disk.may_go_on.set()
+    set_failpoint_hook(None)
+
+
+async def reached(disk: Disk) -> None:
+    assert await asyncio.to_thread(disk.reached.wait, 10)
+
+
+@STORES
+@pytest.mark.asyncio
+async def test_close_that_is_cancelled_behind_a_slow_write_lets_the_next_host_in(
+    open_store: Callable, tmp_path: Path, disk: Disk
+) -> None:
+    store = await open_store(tmp_path / "store")
+    info = await store.acquire("main", 0)
+    disk.reached.clear()
+    disk.may_go_on.clear()
+    write = asyncio.ensure_future(store.append([append_of(info)]))
+    await reached(disk)
+    close = asyncio.ensure_future(store.close())
+    await asyncio.sleep(0)
+    close.cancel()
+    await asyncio.wait({close})
+    disk.may_go_on.set()
+    await asyncio.wait({write})
+    await asyncio.to_thread(store._groups._thread._thread.join, 10)
+    await (await open_store(tmp_path / "store")).close()
+
+
+@STORES
+@pytest.mark.asyncio
+async def test_group_whose_task_is_cancelled_keeps_nobody_waiting(
+    open_store: Callable, tmp_path: Path, disk: Disk
+) -> None:
+    store = await open_store(tmp_path / "store")
+    info = await store.acquire("main", 0)
+    disk.reached.clear()
+    disk.may_go_on.clear()
+    write = asyncio.ensure_future(store.append([append_of(info)]))
+    await reached(disk)
+    (committing,) = (
+        task for task in asyncio.all_tasks() if task.get_name().startswith("schedule-sm commits")
+    )
+    committing.cancel()
+    await asyncio.wait({committing})
+    done, _ = await asyncio.wait({write}, timeout=5)
+    assert done
+    assert write.cancelled()
+    disk.may_go_on.set()
+    await store.close()
