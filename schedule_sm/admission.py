@@ -169,7 +169,7 @@ class Admission:
     def _has_ended(self, entry: Entry) -> bool:
         """Whether its dispatch would corrupt the log; a replaced log may hold the same reminder in another entry."""
         current = self._shared.projection.active.get(entry.id)
-        return current is None or current.record != entry.record
+        return current is not entry and (current is None or current.record != entry.record)
 
     def _fold(self) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Final
 
 from schedule_sm.host import Context, Session
 
@@ -14,6 +15,10 @@ class FlushOutcome:
 
     confirmed: bool
     error: BaseException | None = None
+
+
+_CONFIRMED: Final = FlushOutcome(confirmed=True)
+_UNCONFIRMED: Final = FlushOutcome(confirmed=False)
 
 
 async def flush(ctx: Context, session: Session) -> FlushOutcome:
@@ -29,7 +34,7 @@ async def flush(ctx: Context, session: Session) -> FlushOutcome:
         return FlushOutcome(confirmed=False, error=error)  # the host's own task was cancelled, not ours
     except Exception as error:  # noqa: BLE001 - the caller logs it and steps its chart along a retry edge
         return FlushOutcome(confirmed=False, error=error)
-    return FlushOutcome(confirmed=answer is True)
+    return _CONFIRMED if answer is True else _UNCONFIRMED
 
 
 def is_cancelled_itself() -> bool:

@@ -10,11 +10,10 @@ from typing import Final, Protocol, runtime_checkable
 
 from schedule_sm.core.cursor import DELIVERY, Observer, tables
 from schedule_sm.core.deliveries import Deliveries
-from schedule_sm.core.edges import Edge, EdgeKind
+from schedule_sm.core.edges import SETBACKS, Edge
 
 _logger = logging.getLogger("schedule_sm.edges")
 _TABLES: Final = tables()
-_LOGGED: Final = frozenset({EdgeKind.RETRY, EdgeKind.DISPOSAL, EdgeKind.FAULT})
 
 
 @runtime_checkable
@@ -53,7 +52,7 @@ class EdgeLog:
         if not _logger.isEnabledFor(logging.INFO):
             return
         edge = edge_taken(chart, source, event)
-        if edge is None or edge.kind not in _LOGGED:
+        if edge is None or edge.kind not in SETBACKS:
             return
         # %r: an id is any text, and a line break or a lone surrogate in it must not spoil the log
         _logger.info(

@@ -8,8 +8,11 @@ from schedule_sm.synchronous import synchronous
 
 def is_live(ctx: Context, agent: Agent) -> bool:
     """Ask the registry; what it raises is raised."""
-    current = synchronous(ctx.agents.get(agent.id), "agents.get")
-    return current is agent and bool(synchronous(ctx.agents.is_root(agent), "agents.is_root"))
+    current = ctx.agents.get(agent.id)
+    if current is not agent:
+        synchronous(current, "agents.get")
+        return False
+    return bool(synchronous(ctx.agents.is_root(agent), "agents.is_root"))
 
 
 def is_known_departed(ctx: Context, agent: Agent) -> bool:

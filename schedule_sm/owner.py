@@ -242,12 +242,17 @@ class ScheduleOwner:
 
     async def _drive_in_lane(self, *, may_retry: bool) -> bool:
         """One pass: flush, fold, decide, act; whether a reminder was delivered."""
+        if not await self._in_pieces(self._shared.fold_some):
+            return False
         now_ms = self._timer.read_clock()
+        if not await self._in_pieces(lambda: self._deliveries.fall_due(now_ms)):
+            return False
         self._deliveries.before_flush(now_ms)
         if not await self._flush("preflight", "the checkpoint was not confirmed") or not self._fold():
             return False
         now_ms = self._timer.read_clock()
-        self._deliveries.take_changes(now_ms)
+        if not await self._in_pieces(lambda: self._deliveries.take_some(now_ms)):
+            return False
         if now_ms is None:
             self._host_failed()
             return False
@@ -263,6 +268,14 @@ class ScheduleOwner:
                 attempt = self._admission.attempt(entry)
                 return await self._conclude(attempt, may_retry=may_retry)
         return False
+
+    async def _in_pieces(self, piece: Callable[[], bool]) -> bool:
+        """Do what may be long a piece at a time, a loop turn between two; whether the drive goes on after it."""
+        while piece():
+            await asyncio.sleep(0)
+            if self._is_over():
+                return False
+        return True
 
     async def _conclude(self, attempt: Attempt, *, may_retry: bool) -> bool:
         """Act on what the window yielded: faults first, then stopping and lost, then the outcome."""
@@ -347,10 +360,10 @@ class ScheduleOwner:
             warn("owner", "the agent registry failed", self._agent, error)
             self._host_failed()
             return True
-        if not live:
+        if self.state == "driving" and not live:
             self._step("lost")
             self._leave()
-        return not live
+        return self.state != "driving"  # also if the registry itself has asked to stop, whatever it answers
 
     def _host_failed(self) -> None:
         self._deliveries.host_failed(self._timer.now_ms)

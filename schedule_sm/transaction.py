@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
+from schedule_sm.core.deliveries import PIECE
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.projection import Projection
 from schedule_sm.host import Agent, Session
@@ -132,6 +133,16 @@ class SharedSession:
         except ScheduleLogError as error:
             raise error.located(session_id=self.session.id) from error
         return self.projection
+
+    def fold_some(self) -> bool:
+        """Consume a piece of a long backlog ahead of a flush; whether a longer one is left.
+
+        Nothing is decided from it, and a log that cannot be folded is left for ``fold`` to report.
+        """
+        try:
+            return not self.projection.sync(self.session.events, most=PIECE)
+        except ScheduleLogError:
+            return False
 
     def begin(self, agent: Agent, work: Callable[[Transaction], Awaitable[Any]], refusal: Any) -> Transaction:
         """Queue ``work`` for the lane now, in a task of its own; ``refusal`` is its result if it never gets it."""

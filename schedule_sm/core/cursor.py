@@ -13,7 +13,7 @@ from statemachine import StateChart
 
 from schedule_sm.core.chart_table import ChartTable, compile_chart
 from schedule_sm.core.charts import DeliveryChart, OwnerChart
-from schedule_sm.core.edges import Edge, EdgeKind
+from schedule_sm.core.edges import SETBACKS, Edge
 from schedule_sm.core.errors import IllegalStepError
 
 _logger = logging.getLogger(__name__)
@@ -41,28 +41,27 @@ class Observers:
 
     def __init__(self, parent: Observers | None = None) -> None:
         """Tell ``parent``'s observers too."""
-        self._parent = parent
-        self._observers: list[Observer] = []
+        self._own: list[Observer] = []
+        self._told: tuple[list[Observer], ...] = (self._own, *(parent._told if parent is not None else ()))
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Tell ``observer`` of every step from now on; returns its disposer."""
-        self._observers.append(observer)
+        self._own.append(observer)
 
         def dispose() -> None:
-            if observer in self._observers:
-                self._observers.remove(observer)
+            if observer in self._own:
+                self._own.remove(observer)
 
         return dispose
 
     def notify(self, chart: str, subject_id: str, source: str, event: str, target: str) -> None:
         """Tell every observer of one step."""
-        for observer in tuple(self._observers):
-            try:
-                observer(chart, subject_id, source, event, target)
-            except Exception:  # an observer must not change what is observed
-                _logger.exception("an observer of %s raised", chart)
-        if self._parent is not None:
-            self._parent.notify(chart, subject_id, source, event, target)
+        for observers in self._told:
+            for observer in tuple(observers):
+                try:
+                    observer(chart, subject_id, source, event, target)
+                except Exception:  # an observer must not change what is observed
+                    _logger.exception("an observer of %s raised", chart)
 
 
 ALL_STEPS: Final = Observers()
@@ -111,7 +110,7 @@ class Cursor:
         if edge.target != source:
             self.state = edge.target
             self.since_ms = now_ms
-        if edge.kind in (EdgeKind.RETRY, EdgeKind.FAULT, EdgeKind.DISPOSAL):
+        if edge.kind in SETBACKS:
             self.last = edge
         self._observers.notify(self._table.name, self.subject_id, source, event, edge.target)
         return edge

@@ -7,11 +7,16 @@ here and nowhere else. At most one reminder is on its way to admission, at most 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
 
 from schedule_sm.core.charts import DeliveryEvent
 from schedule_sm.core.cursor import DELIVERY, Cursor, Observers
 from schedule_sm.core.projection import ChangeReader, Ended, Entry, Projection
 from schedule_sm.core.rank_heap import RankHeap
+
+PIECE: Final = 128
+"""So many reminders are moved at once at most; between two pieces of a long backlog the event loop gets a turn."""
 
 
 class Delivery(Cursor):
@@ -39,6 +44,7 @@ class Deliveries:
         self._overdue = RankHeap(lambda id_: id_ in by_id and by_id[id_].state == "overdue")
         self._candidate: Delivery | None = None
         self._queued: Delivery | None = None
+        self._untaken: Iterator[Entry | Ended] | None = None
         self._latest_ms: int | None = None
         self._clock_went_back = False
         self.is_folded = False
@@ -58,15 +64,24 @@ class Deliveries:
 
     # -- a drive's preflight --------------------------------------------------------------------------------
 
-    def before_flush(self, now_ms: int | None) -> None:
-        """Step ``due`` for each passed target, then send the earliest to its checkpoint.
+    def fall_due(self, now_ms: int | None) -> bool:
+        """Step ``due`` for passed targets, a piece of them; whether more are left.
 
         Decided from what the last sync knew. ``None`` for a clock that could not be read: nothing falls due.
         """
-        if now_ms is not None:
-            self._read(now_ms)
-            while (first := self._armed.first()) is not None and first[0] <= now_ms:
-                self._first_falls_due(now_ms)
+        if now_ms is None:
+            return False
+        self._read(now_ms)
+        for _ in range(PIECE):
+            if (first := self._armed.first()) is None or first[0] > now_ms:
+                return False
+            self._first_falls_due(now_ms)
+        return True
+
+    def before_flush(self, now_ms: int | None) -> None:
+        """Step ``due`` for each passed target that is left, then send the earliest to its checkpoint."""
+        while self.fall_due(now_ms):
+            pass
         at_ms = self._now(now_ms)
         if self._candidate is None:
             self._send_first(at_ms)
@@ -85,20 +100,30 @@ class Deliveries:
 
     def take_changes(self, now_ms: int | None) -> None:
         """Take in what the projection consumed since the last call; each change ends or makes a cursor."""
+        while self.take_some(now_ms):
+            pass
+
+    def take_some(self, now_ms: int | None) -> bool:
+        """Take in a piece of what the projection consumed since the last call; whether more is left."""
         at_ms = self._now(now_ms)
-        changes = self._reader.take()
-        self.is_folded = True
-        if changes is None:
-            self._detach(at_ms)
-            self._arm(self._projection, at_ms)
-            return
-        created: dict[str, Entry] = {}
-        for change in changes:
-            if isinstance(change, Entry):
-                created[change.id] = change
-            elif created.pop(change.id, None) is None:
+        if self._untaken is None:
+            changes: Iterable[Entry | Ended] | None = self._reader.take()
+            if changes is None:
+                self._detach(at_ms)
+                changes = tuple(self._projection)
+            self._untaken = iter(changes)
+        piece = tuple(islice(self._untaken, PIECE))
+        for change in piece:
+            if isinstance(change, Ended):
                 self._end(change, at_ms)
-        self._arm(created.values(), at_ms)
+            elif self._projection.active.get(change.id) is change:  # and has not ended in the same consume
+                self._by_id[change.id] = Delivery(change, at_ms, self._observers)
+                self._armed.push(change.rank)
+        if len(piece) == PIECE:
+            return True
+        self._untaken = None
+        self.is_folded = True
+        return self._reader.is_behind
 
     def after_flush(self, now_ms: int) -> None:
         """After a confirmed flush and its fold: put right what the clock or an earlier target undid.
@@ -172,11 +197,6 @@ class Deliveries:
 
     def _step(self, delivery: Delivery, event: DeliveryEvent, now_ms: int) -> None:
         delivery.step(event, now_ms)
-
-    def _arm(self, entries: Iterable[Entry], now_ms: int) -> None:
-        for entry in entries:
-            self._by_id[entry.id] = Delivery(entry, now_ms, self._observers)
-            self._armed.push(entry.rank)
 
     def _first_falls_due(self, now_ms: int) -> None:
         rank = self._armed.pop()

@@ -9,6 +9,8 @@ import json
 import re
 from typing import Final
 
+from pydantic_core import PydanticSerializationError, to_json
+
 WHITESPACE: Final = (
     "\t\n\x0b\x0c\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -40,7 +42,10 @@ def stringify(value: object) -> str:
 
     The result is always encodable as UTF-8 (well-formed JSON.stringify, ECMA-262 QuoteJSONString).
     """
-    return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    try:
+        return to_json(value).decode()
+    except PydanticSerializationError:  # a surrogate
+        return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def escape_surrogates(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from statemachine import State
 from statemachine.transition import Transition
@@ -32,6 +32,10 @@ class EdgeKind(str, Enum):
     """The agent or the plugin goes away; the log keeps the reminder."""
     MANAGEMENT = "management"
     """Somebody else ended the reminder."""
+
+
+SETBACKS: Final = (EdgeKind.RETRY, EdgeKind.FAULT, EdgeKind.DISPOSAL)
+"""Kinds of edges that a person who waits should hear of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ Here untrusted data becomes checked values; everything behind this file may trus
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
 from schedule_sm.core.instants import parse_instant, whole_number
 from schedule_sm.core.records import (
     END_SEED,
+    SCHEDULE_CHANGE,
     SCHEDULE_CHANGE_VERSION,
     AfterRecord,
     CreateChange,
@@ -31,6 +33,21 @@ EventLog: TypeAlias = Sequence[Event]
 _CREATE_KEYS = {"version", "operation", "schedule"}
 _END_KEYS = {"version", "operation", "id"}
 _RECORD_KEYS = {"id", "kind", "prompt", "afterSeconds", "scheduledAt"}
+
+
+class AppendOnlyLog(Sequence[Event]):
+    """A log that never loses or changes an event and tells an event's type without decoding it.
+
+    A projection asks it for what it needs alone, and trusts that what was read still stands.
+    """
+
+    @abstractmethod
+    def type_at(self, seq: int) -> str:
+        """Return the type of the event at ``seq``."""
+
+    @abstractmethod
+    def data_at(self, seq: int) -> Any:
+        """Return the data of the event at ``seq``."""
 
 
 class Change(NamedTuple):
@@ -142,6 +159,22 @@ def create_data(record: AfterRecord) -> dict[str, Any]:
 def end_data(operation: Literal["delete", "dispatch"], schedule_id: str) -> dict[str, Any]:
     """Return the canonical ``data`` of a delete or a dispatch."""
     return {"version": SCHEDULE_CHANGE_VERSION, "operation": operation, "id": schedule_id}
+
+
+def read_changes(events: EventLog, start: int, end: int) -> Iterator[Change | None]:
+    """Yield for each event from ``start`` to ``end`` its checked change, or ``None`` for one of another type.
+
+    Raises:
+        ScheduleLogError: where an event is none, or a change cannot be read; what was yielded before stands.
+    """
+    if isinstance(events, AppendOnlyLog):
+        type_at, data_at = events.type_at, events.data_at
+        for seq in range(start, end):
+            yield read_change(data_at(seq)) if type_at(seq) == SCHEDULE_CHANGE else None
+        return
+    for seq in range(start, end):
+        event = events[seq]
+        yield read_change(event.get("data")) if event_type(event) == SCHEDULE_CHANGE else None
 
 
 def event_type(event: object) -> object:

@@ -5,39 +5,33 @@ Each event is consumed once. The projection never advances past a corrupt event,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from schedule_sm.core.errors import ScheduleLogError
-from schedule_sm.core.event_log import Change, Event, EventLog, check_position, event_type, read_change
-from schedule_sm.core.instants import format_instant
+from schedule_sm.core.event_log import AppendOnlyLog, Change, Event, EventLog, check_position, read_changes
 from schedule_sm.core.rank_heap import Rank, RankHeap
-from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord, checked_record
+from schedule_sm.core.records import AfterRecord, checked_record
 
 
 class Entry:
     """One active reminder in the index: slotted, because a session may hold 100,000 of them."""
 
-    __slots__ = ("after_seconds", "id", "order", "prompt", "target_ms")
+    __slots__ = ("after_seconds", "id", "prompt", "rank", "scheduled_at")
 
     def __init__(self, change: Change, order: int) -> None:
-        """Index the create in ``change``; ``order`` is its rank among the session's creates."""
+        """Index the create in ``change``; ``order`` is its place among the session's creates."""
         self.id = change.id
         self.prompt = change.prompt
         self.after_seconds = change.after_seconds
-        self.target_ms = change.target_ms
-        self.order = order
+        self.scheduled_at = change.scheduled_at
+        self.rank: Rank = (change.target_ms, order, change.id)
 
     @property
-    def rank(self) -> Rank:
-        """Earliest target first, ties in create order."""
-        return (self.target_ms, self.order, self.id)
-
-    @property
-    def scheduled_at(self) -> str:
-        """The target as a canonical instant."""
-        return format_instant(self.target_ms)
+    def target_ms(self) -> int:
+        """The target (epoch ms)."""
+        return self.rank[0]
 
     @property
     def record(self) -> AfterRecord:
@@ -74,6 +68,11 @@ class ChangeReader:
         self._generation = -1
         self._position = 0
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether ``take`` has anything new."""
+        return self.position != self._projection.changes_consumed
+
     def take(self) -> list[Entry | Ended] | None:
         """Return the changes since the last call, or ``None`` for a fresh start (read ``active`` instead)."""
         projection = self._projection
@@ -107,13 +106,14 @@ class Projection:
     def _reset(self) -> None:
         self._position: int | None = None  # where to read next; None until the seed length was checked
         self._log: EventLog | None = None
+        self._is_append_only = False
         self._first: Event | None = None
         self._last: Event | None = None
         active: dict[str, Entry] = {}
         self.active = active
         """Active entries by id, in create order."""
-        self.seen: dict[str, None] = {}
-        """Every id ever created, in create order."""
+        self._created: list[str] = []
+        self._ended: set[str] = set()  # an active id is not kept a second time as one that was seen
         self._targets = RankHeap(active.__contains__)
         self._journal: list[Entry | Ended] = []
         self._journal_start = 0
@@ -121,8 +121,16 @@ class Projection:
 
     # -- reading the log ----------------------------------------------------------------------------------
 
-    def sync(self, events: EventLog, length: int | None = None) -> None:
-        """Consume what ``events`` (of it, if given, the first ``length``) holds beyond the last sync; O(new events).
+    def sync(self, events: EventLog, length: int | None = None, *, most: int | None = None) -> bool:
+        """Consume what ``events`` holds beyond the last sync; O(new events).
+
+        Args:
+            events: the log.
+            length: read only the first so many of its events, as if there were no more.
+            most: consume no more than so many now; a longer log is taken in pieces.
+
+        Returns:
+            Whether the end was reached.
 
         Raises:
             ScheduleLogError: at the first event that cannot be folded; nothing of it is kept, and every
@@ -135,28 +143,36 @@ class Projection:
             length = len(events)
         if self._position is None:
             self._position = check_position(self._seed_length, length, what="seed length")
-        self._log = events
-        position = self._position
+        if events is not self._log:
+            self._log, self._is_append_only = events, isinstance(events, AppendOnlyLog)
+        if self._position != length:
+            self._consume(events, length if most is None else min(length, self._position + most))
+        if self._journal:
+            self._forget_read_changes()
+        return self._position == length
+
+    def _consume(self, events: EventLog, end: int) -> None:
+        start = position = self._position or 0
         try:
-            while position < length:
-                event = events[position]
-                try:
-                    if event_type(event) == SCHEDULE_CHANGE:
-                        self._apply(read_change(event.get("data")))
-                except ScheduleLogError as error:
-                    raise error.located(seq=position) from error
+            for change in read_changes(events, start, end):
+                if change is not None:
+                    self._apply(change)
                 position += 1
+        except ScheduleLogError as error:
+            raise error.located(seq=position) from error
         finally:
-            if position > self._position:
-                self._first, self._last = events[0], events[position - 1]
+            if position > start:
                 self._position = position
-        self._forget_read_changes()
+                if not self._is_append_only:
+                    self._first, self._last = events[0], events[position - 1]
 
     def _is_continuation(self, events: EventLog) -> bool:
         """Whether ``events`` still begins with what was consumed, judged in O(1) for a log that only grows."""
         position = self._position or 0
         if len(events) < position:
             return False
+        if self._is_append_only and events is self._log:
+            return True
         if self._last is None or position == 0:
             return True
         last = events[position - 1]
@@ -176,7 +192,7 @@ class Projection:
     def check(self, change: Change) -> None:
         """Raise ScheduleLogError if ``change`` could not be folded next."""
         if change.operation == "create":
-            if change.id in self.seen:
+            if self.is_used(change.id):
                 msg = f"id {change.id!r} is created a second time"
                 raise ScheduleLogError(msg)
         elif change.id not in self.active:
@@ -186,13 +202,13 @@ class Projection:
     def _apply(self, change: Change) -> None:
         self.check(change)
         if change.operation == "create":
-            entry = Entry(change, len(self.seen))
-            self.seen[change.id] = None
+            entry = Entry(change, len(self._created))
+            self._created.append(entry.id)
             self.active[change.id] = entry
             self._targets.push(entry.rank)
             self._note(entry)
             return
-        del self.active[change.id]
+        self._ended.add(self.active.pop(change.id).id)
         self._note(Ended(change.operation, change.id))
         self._targets.compact(len(self.active))
 
@@ -203,14 +219,18 @@ class Projection:
         first = self._targets.first()
         return None if first is None else self.active[first[2]]
 
+    def is_used(self, schedule_id: str) -> bool:
+        """Whether a reminder of that id was ever created; such an id is never given again."""
+        return schedule_id in self.active or schedule_id in self._ended
+
     def allocate_id(self) -> str:
         """Return the next free id: ``schedule-N``, N counting from the ids ever seen + 1 past any used one."""
-        self._next_number = _free_number(self.seen, self._next_number)
+        self._next_number = _free_number(self.is_used, max(self._next_number, len(self._created) + 1))
         return f"schedule-{self._next_number}"
 
     def folded(self) -> FoldedSchedules:
         """Return an immutable copy of the whole state; O(active + seen)."""
-        return FoldedSchedules(tuple(entry.record for entry in self.active.values()), tuple(self.seen))
+        return FoldedSchedules(tuple(entry.record for entry in self.active.values()), tuple(self._created))
 
     # -- readers of changes -------------------------------------------------------------------------------
 
@@ -266,11 +286,11 @@ def fold_schedule_events(events: EventLog, seed_length: object = 0) -> FoldedSch
 
 def allocate_schedule_id(folded: FoldedSchedules) -> str:
     """Return the id that the next create gets: ``schedule-N``, N = ids ever seen + 1, past any used one."""
-    return f"schedule-{_free_number(frozenset(folded.seen_ids), 1)}"
+    seen = frozenset(folded.seen_ids)
+    return f"schedule-{_free_number(seen.__contains__, len(seen) + 1)}"
 
 
-def _free_number(seen: Collection[str], at_least: int) -> int:
-    number = max(at_least, len(seen) + 1)
-    while f"schedule-{number}" in seen:
+def _free_number(is_used: Callable[[str], bool], number: int) -> int:
+    while is_used(f"schedule-{number}"):
         number += 1
     return number

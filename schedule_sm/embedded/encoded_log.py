@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, overload
 
+from schedule_sm.core.event_log import AppendOnlyLog
 from schedule_sm.stores.protocol import StoredEvent
 
 
-class EncodedLog(Sequence[dict[str, Any]]):
+class EncodedLog(AppendOnlyLog):
     """The events ``{"seq", "type", "time", "data"}`` of one session, in order; each read gives a fresh one."""
 
     __slots__ = ("_bodies", "_times", "_types")
