@@ -42,7 +42,8 @@ class Observers:
     def __init__(self, parent: Observers | None = None) -> None:
         """Tell ``parent``'s observers too."""
         self._own: list[Observer] = []
-        self._told: tuple[list[Observer], ...] = (self._own, *(parent._told if parent is not None else ()))
+        self.groups: tuple[list[Observer], ...] = (self._own, *(parent.groups if parent is not None else ()))
+        """Own observers, then the parent's, then its parent's; the lists themselves, so that later ones are in."""
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Tell ``observer`` of every step from now on; returns its disposer."""
@@ -56,7 +57,7 @@ class Observers:
 
     def notify(self, chart: str, subject_id: str, source: str, event: str, target: str) -> None:
         """Tell every observer of one step."""
-        for observers in self._told:
+        for observers in self.groups:
             for observer in tuple(observers):
                 try:
                     observer(chart, subject_id, source, event, target)
