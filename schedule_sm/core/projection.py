@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, NoReturn
 
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import AppendOnlyLog, Change, Event, EventLog, check_position, read_changes
@@ -115,8 +115,7 @@ class Projection:
         self._created: list[str] = []
         self._ended: set[str] = set()  # an active id is not kept a second time as one that was seen
         self._targets = RankHeap(active.__contains__)
-        self._journal: list[Entry | Ended] = []
-        self._journal_start = 0
+        self._journal: list[Entry | Ended] = []  # the last changes, as far as a reader still lacks them
         self._next_number = 1
 
     # -- reading the log ----------------------------------------------------------------------------------
@@ -193,24 +192,28 @@ class Projection:
         """Raise ScheduleLogError if ``change`` could not be folded next."""
         if change.operation == "create":
             if self.is_used(change.id):
-                msg = f"id {change.id!r} is created a second time"
-                raise ScheduleLogError(msg)
+                _refuse(change)
         elif change.id not in self.active:
-            msg = f"{change.operation} of {change.id!r}, which is not active"
-            raise ScheduleLogError(msg)
+            _refuse(change)
 
     def _apply(self, change: Change) -> None:
-        self.check(change)
         if change.operation == "create":
+            if self.is_used(change.id):
+                _refuse(change)
             entry = Entry(change, len(self._created))
-            self._created.append(entry.id)
+            self._created.append(change.id)
             self.active[change.id] = entry
             self._targets.push(entry.rank)
-            self._note(entry)
+            if self._readers:
+                self._journal.append(entry)
             return
-        self._ended.add(self.active.pop(change.id).id)
-        self._note(Ended(change.operation, change.id))
+        ended = self.active.pop(change.id, None)
+        if ended is None:
+            _refuse(change)
+        self._ended.add(ended.id)
         self._targets.compact(len(self.active))
+        if self._readers:
+            self._journal.append(Ended(change.operation, ended.id))
 
     # -- what the fold yields -----------------------------------------------------------------------------
 
@@ -248,29 +251,33 @@ class Projection:
     @property
     def changes_consumed(self) -> int:
         """How many changes were consumed in this generation."""
-        return self._journal_start + len(self._journal)
+        return len(self._created) + len(self._ended)
 
     def changes_since(self, position: int) -> list[Entry | Ended]:
         """Return the changes from ``position`` on, in order."""
         return self._journal[position - self._journal_start :]
 
-    def _note(self, change: Entry | Ended) -> None:
-        if self._readers:
-            self._journal.append(change)
-        else:
-            self._journal_start += 1
+    @property
+    def _journal_start(self) -> int:
+        return self.changes_consumed - len(self._journal)
 
     def _forget_read_changes(self) -> None:
         # a reader in front of a fresh start reads `active`, so it holds nothing back
         behind = [reader.position for reader in self._readers if reader.position >= 0]
         keep_from = min(behind, default=self.changes_consumed)
-        if keep_from > self._journal_start:
-            del self._journal[: keep_from - self._journal_start]
-            self._journal_start = keep_from
+        del self._journal[: max(0, keep_from - self._journal_start)]
 
     def __iter__(self) -> Iterator[Entry]:
         """Iterate over the active entries in create order."""
         return iter(self.active.values())
+
+
+def _refuse(change: Change) -> NoReturn:
+    if change.operation == "create":
+        msg = f"id {change.id!r} is created a second time"
+    else:
+        msg = f"{change.operation} of {change.id!r}, which is not active"
+    raise ScheduleLogError(msg)
 
 
 def fold_schedule_events(events: EventLog, seed_length: object = 0) -> FoldedSchedules:

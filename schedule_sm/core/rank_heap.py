@@ -13,7 +13,7 @@ Rank: TypeAlias = tuple[int, int, str]
 """Target (epoch ms), place among the session's creates, id: earliest target first, ties in create order."""
 
 _COMPACT_AT: Final = 64
-"""A smaller heap is not worth compacting."""
+"""Fewer dead ranks than so many are not worth compacting."""
 
 
 class RankHeap:
@@ -53,7 +53,7 @@ class RankHeap:
 
     def compact(self, most: int) -> None:
         """Drop what no longer counts if that is more than half; at ``most`` so many ranks can count."""
-        if len(self._heap) > max(_COMPACT_AT, 2 * most):
+        if len(self._heap) > 2 * most + _COMPACT_AT:
             self._heap = [rank for rank in self._heap if self._belongs(rank[2])]
             heapify(self._heap)
 

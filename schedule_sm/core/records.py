@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from schedule_sm.core.ecmascript import join_surrogate_pairs, trim
+from schedule_sm.core.ecmascript import WHITESPACE, join_surrogate_pairs, trim
 from schedule_sm.core.errors import ScheduleInputError
 from schedule_sm.core.instants import (
     MAX_INSTANT_MS,
@@ -45,7 +45,7 @@ def check_version(value: object) -> Literal[1]:
 
 def check_id(value: object) -> str:
     """Return a non-empty id without surrounding whitespace; raise ``ValueError`` otherwise."""
-    if not isinstance(value, str) or not value or trim(value) != value:
+    if not isinstance(value, str) or not value or value.strip(WHITESPACE) != value:
         msg = "id must be non-empty text without surrounding whitespace"
         raise ValueError(msg)
     return value
@@ -53,7 +53,7 @@ def check_id(value: object) -> str:
 
 def check_prompt(value: object) -> str:
     """Return a non-empty, already trimmed prompt; raise ``ValueError`` otherwise."""
-    if not isinstance(value, str) or not value or trim(value) != value:
+    if not isinstance(value, str) or not value or value.strip(WHITESPACE) != value:
         msg = "prompt must be non-empty text without surrounding whitespace"
         raise ValueError(msg)
     return value
