@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,7 +133,7 @@ def render_catalog() -> str:
 @cache
 def tool_catalog() -> Mapping[str, Mapping[str, Any]]:
     """Return the committed catalogue: each tool's description and schemas by name, in order."""
-    text = resources.files("schedule_sm").joinpath(CATALOG_FILE).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(CATALOG_FILE).read_text(encoding="utf-8")
     return {tool["name"]: tool for tool in json.loads(text)["tools"]}
 
 

@@ -96,24 +96,21 @@ class _Model(BaseModel):
         alias_generator=to_camel,
         validate_by_name=False,
         validate_by_alias=True,
-        use_attribute_docstrings=True,
         hide_input_in_errors=True,
+        defer_build=True,  # an import builds no validator; the first use of a model does
     )
 
 
 class AfterRecord(_Model):
     """One durable reminder as the log holds it."""
 
-    id: ScheduleId
-    """Unique in its session, never reused."""
-    kind: Literal["after"]
-    """The only kind of protocol version 1."""
-    prompt: Prompt
-    """What to remind of, trimmed."""
-    after_seconds: AfterSeconds
-    """The delay that was asked for, in seconds; not checked against scheduled_at."""
-    scheduled_at: Instant
-    """The target: when the reminder is due, in UTC."""
+    id: ScheduleId = Field(description="Unique in its session, never reused.")
+    kind: Literal["after"] = Field(description="The only kind of protocol version 1.")
+    prompt: Prompt = Field(description="What to remind of, trimmed.")
+    after_seconds: AfterSeconds = Field(
+        description="The delay that was asked for, in seconds; not checked against scheduled_at."
+    )
+    scheduled_at: Instant = Field(description="The target: when the reminder is due, in UTC.")
 
     @property
     def target_ms(self) -> int:
@@ -150,7 +147,9 @@ ScheduleChange: TypeAlias = Annotated[
 ]
 SCHEDULE_CHANGE_ADAPTER: Final[TypeAdapter[CreateChange | DeleteChange | DispatchChange]] = TypeAdapter(
     ScheduleChange,
-    config=ConfigDict(hide_input_in_errors=True),  # the outermost schema decides, not its models
+    config=ConfigDict(
+        hide_input_in_errors=True, defer_build=True
+    ),  # of what is hidden the outermost schema decides
 )
 """Validates one ``schedule/change``; also the source of its JSON Schema."""
 
@@ -158,20 +157,17 @@ SCHEDULE_CHANGE_ADAPTER: Final[TypeAdapter[CreateChange | DeleteChange | Dispatc
 class ScheduleView(_Model):
     """What a model is shown of one active reminder."""
 
-    id: ScheduleId
-    """Give this id to schedule_delete."""
-    kind: Literal["after"]
-    """A one-shot reminder after a delay."""
-    prompt: Prompt
-    """What the reminder will say."""
-    after_seconds: AfterSeconds
-    """The delay that was asked for, in seconds."""
-    scheduled_at: Instant
-    """When it is due, in UTC."""
-    state: Literal["scheduled", "overdue"]
-    """overdue: the time has come, and the reminder waits until the session is live and between turns."""
-    delivery_mode: Literal["session-local"]
-    """It is delivered into this session only, while the session is live."""
+    id: ScheduleId = Field(description="Give this id to schedule_delete.")
+    kind: Literal["after"] = Field(description="A one-shot reminder after a delay.")
+    prompt: Prompt = Field(description="What the reminder will say.")
+    after_seconds: AfterSeconds = Field(description="The delay that was asked for, in seconds.")
+    scheduled_at: Instant = Field(description="When it is due, in UTC.")
+    state: Literal["scheduled", "overdue"] = Field(
+        description="overdue: the time has come, and the reminder waits until the session is live and between turns."
+    )
+    delivery_mode: Literal["session-local"] = Field(
+        description="It is delivered into this session only, while the session is live."
+    )
 
 
 class ReminderReceipt(_Model):
@@ -179,8 +175,9 @@ class ReminderReceipt(_Model):
 
     schedule_id: ScheduleId
     prompt: Prompt
-    occurrence_at: Instant
-    """The instant the reminder was due, in UTC; not the one at which it was delivered."""
+    occurrence_at: Instant = Field(
+        description="The instant the reminder was due, in UTC; not the one at which it was delivered."
+    )
     delivery_mode: Literal["session-local"]
 
 
