@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 from schedule_sm.barrier import flush
 from schedule_sm.clock import Clock, LoopClock
-from schedule_sm.core.ecmascript import escape_surrogates, join_surrogate_pairs, trim
+from schedule_sm.core.ecmascript import join_surrogate_pairs, stringify, trim
 from schedule_sm.core.errors import SENTENCES, ErrorCode, ScheduleInputError, ScheduleLogError
 from schedule_sm.core.event_log import create_data, end_data
 from schedule_sm.core.projection import Projection
@@ -30,6 +29,7 @@ from schedule_sm.core.records import (
 )
 from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, Dispose, ToolResult
+from schedule_sm.repeated_calls import CreateCall, turn_creates
 from schedule_sm.synchronous import synchronous
 from schedule_sm.tool_catalog import TOOL_NAMES, tool_catalog
 from schedule_sm.transaction import Transaction, shared_session
@@ -40,6 +40,8 @@ TOOL_TIMEOUT_S = 30.0
 Operation: TypeAlias = Literal["create", "list", "delete"]
 Value: TypeAlias = Any
 """Plain JSON data."""
+CallIds: TypeAlias = tuple[str, str] | None
+"""Turn id and call id, if the host gave both."""
 
 
 class Notified(Protocol):
@@ -61,7 +63,7 @@ def error_value(code: ErrorCode, operation: str | None = None, schedule_id: str 
 
 def render_value(value: Value) -> str:
     """Return ``value`` as the compact canonical JSON that a model is shown; always valid UTF-8."""
-    return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return stringify(value)
 
 
 class _Refused(Exception):  # noqa: N818 - carries an answer, not a fault
@@ -85,6 +87,7 @@ class AgentTools:
         self._clock = clock or LoopClock()
         self._timeout_s = tool_timeout_s
         self._shared = shared_session(agent.session)
+        self._creates = turn_creates(ctx.sessions, agent.session.id)
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
 
@@ -131,6 +134,8 @@ class AgentTools:
 
     async def fold(self, operation: Operation, transaction: Transaction) -> Projection:
         """Flush, notify, fold: the only way to read what is confirmed."""
+        while self._shared.fold_some():  # noqa: ASYNC110 - it waits for nothing: each round folds a piece
+            await asyncio.sleep(0)
         await self._flush("preflight", operation, transaction)
         return self._shared.fold()
 
@@ -168,8 +173,11 @@ class AgentTools:
 
     # -- the three calls ------------------------------------------------------------------------------------
 
-    async def create(self, arguments: Mapping[str, Any]) -> Value:
-        """Validate and create; see DESIGN section 3 for the order of the checks."""
+    async def create(self, arguments: Mapping[str, Any], ids: CallIds) -> Value:
+        """Validate and create; see DESIGN section 3 for the order of the checks.
+
+        A call repeated in its turn is answered with what the first one recorded, as it is now.
+        """
         if "after_seconds" not in arguments or arguments.keys() - {"prompt", "after_seconds"}:
             return error_value("invalid_selector")
         prompt = arguments.get("prompt")
@@ -179,15 +187,22 @@ class AgentTools:
             seconds = check_after_seconds(arguments["after_seconds"])
         except ValueError:
             return error_value("invalid_rule")
+        call = None if ids is None else CreateCall(*ids, prompt, seconds)
 
         async def work(transaction: Transaction) -> Value:
             projection = await self.fold("create", transaction)
+            events = self.agent.session.events
+            first = None if call is None else self._creates.recorded(call, events)
+            if first is not None:
+                return self._created_view(first)
             schedule_id = projection.allocate_id()
             try:
                 record = create_after_record(schedule_id, prompt, seconds, self.now_ms())
             except ScheduleInputError as error:
                 raise _Refused(error_value(error.code)) from error  # type: ignore[arg-type]  # one of InputCode
             transaction.schedule_id = schedule_id
+            if call is not None:
+                self._creates.remember(call, record, len(events))
             await self.append("create", create_data(record), transaction)
             return self._created_view(record)
 
@@ -201,7 +216,7 @@ class AgentTools:
             now_ms = record.target_ms - record.after_seconds * 1_000
         return schedule_view(record, now_ms).model_dump(mode="json", by_alias=True)
 
-    async def list(self, arguments: Mapping[str, Any]) -> Value:
+    async def list(self, arguments: Mapping[str, Any], ids: CallIds) -> Value:
         """List the active reminders in create order."""
 
         async def work(transaction: Transaction) -> Value:
@@ -209,7 +224,7 @@ class AgentTools:
 
         return await self.transact("list", work)
 
-    async def delete(self, arguments: Mapping[str, Any]) -> Value:
+    async def delete(self, arguments: Mapping[str, Any], ids: CallIds) -> Value:
         """Delete one active reminder; its id was checked before the caller was."""
         schedule_id = join_surrogate_pairs(arguments["id"])
 
@@ -238,7 +253,7 @@ def list_views(projection: Projection, now_ms: int) -> list[Value]:
             "prompt": entry.prompt,
             "afterSeconds": entry.after_seconds,
             "scheduledAt": entry.scheduled_at,
-            "state": "overdue" if now_ms >= entry.target_ms else "scheduled",
+            "state": "overdue" if now_ms >= entry.rank[0] else "scheduled",
             "deliveryMode": DELIVERY_MODE,
         }
         for entry in projection
@@ -260,7 +275,7 @@ class ScheduleTool:
         self,
         name: str,
         tools: AgentTools,
-        call: Callable[[Mapping[str, Any]], Awaitable[Value]],
+        call: Callable[[Mapping[str, Any], CallIds], Awaitable[Value]],
         *,
         precheck: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> None:
@@ -284,17 +299,18 @@ class ScheduleTool:
         turn_id: str | None = None,
     ) -> ToolResult:
         """Carry out one call on behalf of ``caller``; whatever the model sent, the answer is a value."""
-        value = await self._value(raw_arguments, caller)
+        ids = None if turn_id is None or call_id is None else (turn_id, call_id)
+        value = await self._value(raw_arguments, caller, ids)
         return ToolResult(value=value, content=render_value(value))
 
-    async def _value(self, raw_arguments: object, caller: object) -> Value:
+    async def _value(self, raw_arguments: object, caller: object, ids: CallIds) -> Value:
         if not isinstance(raw_arguments, Mapping):
             return error_value("invalid_selector")
         if self._precheck is not None and not self._precheck(raw_arguments):
             return error_value("invalid_rule")
         if not self._tools.serves(caller):
             return error_value("internal_error")
-        return await self._call(raw_arguments)
+        return await self._call(raw_arguments, ids)
 
 
 def register_schedule_tools(

@@ -90,7 +90,7 @@ def _read_operation(data: Mapping[str, Any]) -> Change:
         if data.keys() != _CREATE_KEYS:
             _refuse_keys(_CREATE_KEYS)
         return _read_record(data["schedule"])
-    if operation == "delete" or operation == "dispatch":  # noqa: PLR1714 - it may be unhashable
+    if operation == "delete" or operation == "dispatch":
         if data.keys() != _END_KEYS:
             _refuse_keys(_END_KEYS)
         return Change(operation, check_id(data["id"]))

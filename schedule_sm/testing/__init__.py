@@ -9,15 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from schedule_sm.testing.adapter_contract import check_adapter
     from schedule_sm.testing.scripted_host import ScriptedHost
     from schedule_sm.testing.store_contract import check_store
     from schedule_sm.testing.travel import Travel, run_virtual, travel
 
-__all__ = ["ScriptedHost", "Travel", "check_store", "run_virtual", "travel"]
+__all__ = ["ScriptedHost", "Travel", "check_adapter", "check_store", "run_virtual", "travel"]
 
 _HOMES = {
     "ScriptedHost": "schedule_sm.testing.scripted_host",
     "Travel": "schedule_sm.testing.travel",
+    "check_adapter": "schedule_sm.testing.adapter_contract",
     "check_store": "schedule_sm.testing.store_contract",
     "run_virtual": "schedule_sm.testing.travel",
 }

@@ -1,0 +1,74 @@
+"""What a session remembers of the creates of its latest turn, so that a call repeated in it makes no second reminder.
+
+A resumed graph runs a tool again under the turn id and call id that it had. What is remembered is only where to look:
+the log says whether the first call's reminder was recorded. Nothing here outlives the process.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schedule_sm.core.event_log import create_data
+from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord
+
+CALLS_OF_A_TURN: Final = 64
+"""How many creates of one turn are remembered; the oldest goes first."""
+SESSIONS: Final = 1_024
+"""How many sessions are remembered across a close and another opening; the one opened longest ago goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCall:
+    """One call of schedule_create; equal to its repetition."""
+
+    turn_id: str
+    call_id: str
+    prompt: str
+    after_seconds: int
+
+
+class TurnCreates:
+    """The creates of one session's latest turn."""
+
+    __slots__ = ("_recorded", "_turn_id")
+
+    def __init__(self) -> None:
+        """Remember nothing."""
+        self._turn_id: str | None = None
+        self._recorded: dict[CreateCall, tuple[AfterRecord, int]] = {}
+
+    def remember(self, call: CreateCall, record: AfterRecord, position: int) -> None:
+        """Keep that ``call`` appends ``record`` at ``position`` or later; another turn's calls are forgotten."""
+        if call.turn_id != self._turn_id:
+            self._turn_id = call.turn_id
+            self._recorded.clear()
+        self._recorded[call] = (record, position)
+        if len(self._recorded) > CALLS_OF_A_TURN:
+            del self._recorded[next(iter(self._recorded))]
+
+    def recorded(self, call: CreateCall, events: Sequence[Any]) -> AfterRecord | None:
+        """Return what the first ``call`` recorded if ``events`` hold it; a repetition costs O(events since)."""
+        record, position = self._recorded.get(call, (None, 0))
+        if record is None:
+            return None
+        data = create_data(record)
+        is_there = any(
+            event["type"] == SCHEDULE_CHANGE and event["data"] == data for event in events[position:]
+        )
+        return record if is_there else None
+
+
+_KNOWN: OrderedDict[tuple[int, str], TurnCreates] = OrderedDict()
+
+
+def turn_creates(sessions: object, session_id: str) -> TurnCreates:
+    """Return what is remembered of a session of the service ``sessions``, also from before it was closed."""
+    key = (id(sessions), session_id)
+    known = _KNOWN.setdefault(key, TurnCreates())
+    _KNOWN.move_to_end(key)
+    if len(_KNOWN) > SESSIONS:
+        _KNOWN.popitem(last=False)
+    return known

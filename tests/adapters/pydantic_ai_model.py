@@ -1,0 +1,62 @@
+"""pydantic-ai's own offline model, answering by a script of the adapter contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_ai import (
+    Agent,
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from schedule_sm.adapters.pydantic_ai import PydanticAIRunner
+from schedule_sm.testing.adapter_contract import Request, Script
+
+
+class PydanticAI:
+    name = "pydantic-ai"
+
+    def runner(self, script: Script, own_tools: Sequence[str] = ()) -> PydanticAIRunner:
+        return PydanticAIRunner(agent_of(script, own_tools))
+
+
+def agent_of(script: Script, own_tools: Sequence[str] = ()) -> Agent[None, str]:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        reply = await script(request_of(messages, info))
+        if isinstance(reply, str):
+            return ModelResponse(parts=[TextPart(reply)])
+        return ModelResponse(
+            parts=[ToolCallPart(call.name, call.arguments, tool_call_id=call.call_id) for call in reply]  # type: ignore[arg-type]  # whatever a model sends
+        )
+
+    agent = Agent(FunctionModel(answer), instructions="Keep reminders.")
+    for name in own_tools:
+        agent.tool_plain(name=name)(_own_tool)
+    return agent
+
+
+def _own_tool(text: str) -> str:
+    """Answer as the agent's own tool."""
+    return text
+
+
+def request_of(messages: list[ModelMessage], info: AgentInfo) -> Request:
+    texts: list[str] = []
+    results: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, UserPromptPart):
+                assert isinstance(part.content, str)
+                texts.append(part.content)
+                results.clear()
+            elif isinstance(part, ToolReturnPart):
+                results.append(part.model_response_str())
+    tools: dict[str, Any] = {tool.name: tool.parameters_json_schema for tool in info.function_tools}
+    return Request(tuple(texts), tuple(results), tools)
