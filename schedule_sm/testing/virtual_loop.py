@@ -59,6 +59,10 @@ class _QuietSelector(selectors.DefaultSelector):
             self._on_busy_turn()
         return ready
 
+    def has_news(self) -> bool:
+        """Whether a descriptor is ready, which takes nothing from it."""
+        return bool(super().select(0))
+
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """A selector loop on a virtual clock; ``travel`` drives it."""
@@ -175,8 +179,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return None
 
     def _may_be_woken(self) -> bool:
-        """Whether another thread, a socket or a child process could still give the loop work."""
-        return threading.active_count() > 1 or len(self._quiet_selector.get_map()) > _OWN_DESCRIPTORS
+        """Whether another thread, a socket or a child process could still give the loop work, or just did."""
+        if threading.active_count() > 1 or len(self._quiet_selector.get_map()) > _OWN_DESCRIPTORS:
+            return True
+        return self._quiet_selector.has_news()  # of a thread that ended behind the last look
 
     def _stuck(self, what: str) -> None:
         """Fail the journey that waits; if none does, the whole run: there is no task to blame."""

@@ -204,3 +204,21 @@ def test_job_that_never_ends_fails_the_journey_that_waits_for_it():
         await job
 
     run_virtual(main)
+
+
+def test_answer_of_a_thread_that_ends_right_behind_the_last_look_is_not_missed(monkeypatch):
+    async def main(travel):
+        answer = travel.loop.create_future()
+        thread = threading.Thread(target=travel.loop.call_soon_threadsafe, args=(answer.set_result, "late"))
+        count = threading.active_count
+
+        def ends_before_it_is_counted():
+            if not thread.ident:
+                thread.start()
+                thread.join()
+            return count()
+
+        monkeypatch.setattr(threading, "active_count", ends_before_it_is_counted)
+        assert await answer == "late"
+
+    run_virtual(main)
