@@ -1,5 +1,6 @@
-"""What the pages do not say by hand: lines ``% insert: name`` are replaced by text generated from the code.
+"""What the pages do not say by hand: ``<!-- insert: name -->`` is replaced by text generated from the code.
 
+The quoted line below it is replaced too: it tells who reads the source of a page where to find the same.
 Each function below returns Markdown. Nothing it writes is committed, so it cannot go stale.
 """
 
@@ -8,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import checks
 import measure
-import typer
 from typer.testing import CliRunner
 
 from schedule_sm.cli.app import app as command_line
+from schedule_sm.cli.commands import SUMMARIES
 from schedule_sm.core.cursor import tables
 from schedule_sm.core.errors import SENTENCES
 from schedule_sm.core.records import SCHEDULE_CHANGE_ADAPTER
@@ -24,7 +25,7 @@ from schedule_sm.diagram.model import LOOKS
 from schedule_sm.tool_catalog import tool_catalog
 
 _PLAIN: Final = {"COLUMNS": "88", "TERMINAL_WIDTH": "88", "NO_COLOR": "1", "TERM": "dumb", "LANG": "C.UTF-8"}
-INSERT: Final = re.compile(r"^% insert: ([\w-]+)$", re.MULTILINE)
+INSERT: Final = re.compile(r"^<!-- insert: ([\w-]+) -->\n> .*\[.+\]\((\S+)\).*$", re.MULTILINE)
 
 
 def fill(text: str) -> str:
@@ -92,12 +93,9 @@ def commands() -> str:
     return "\n".join(parts)
 
 
-def command_paths(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the root and every command that is not hidden, parents first."""
-    command = typer.main.get_command(command_line) if command is None else command
-    children = getattr(command, "commands", {})
-    inner = [command_paths(child, (*path, name)) for name, child in children.items() if not child.hidden]
-    return [path, *(one for listed in inner for one in listed)]
+def command_paths() -> list[tuple[str, ...]]:
+    """Return the root and every command, as they are listed."""
+    return [(), *((name,) for name in SUMMARIES)]
 
 
 def _json(data: object) -> str:

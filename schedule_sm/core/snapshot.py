@@ -176,8 +176,8 @@ def _readable(schedule_id: str) -> str:
 
 
 def _since(since_ms: int, now_ms: int) -> str:
-    """Say for how long; nothing where the clock has gone back since."""
-    return "" if now_ms < since_ms else f" for {_spell(now_ms - since_ms)}"
+    """Say for how long the state has lasted; nothing where the clock has gone back since."""
+    return "" if now_ms < since_ms else f", in this state for {_spell(now_ms - since_ms)}"
 
 
 def _spell(duration_ms: int) -> str:

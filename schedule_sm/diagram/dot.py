@@ -50,9 +50,9 @@ def _node(node: Node, page: str) -> str:
         f"tooltip={_quoted(', '.join(node.states))}",
     ]
     if node.is_final:
-        attributes += ["peripheries=2", 'fillcolor="#d8dee4"', 'color="#57606a"']
+        attributes += ["peripheries=2", 'fillcolor="#d8dee4"', 'color="#767c85"']
     elif node.is_initial:
-        attributes += ["penwidth=2.5", 'color="#57606a"']
+        attributes += ["penwidth=2.5", 'color="#767c85"']
     return f"{_quoted(node.name)} [{', '.join(attributes)}];"
 
 

@@ -36,8 +36,8 @@ def render_flowchart(
         by_kind.setdefault(arrow.kind, []).append(number)
     lines += [
         "    classDef state fill:#f6f8fa,stroke:#767c85,color:#1f2328",
-        "    classDef initial fill:#f6f8fa,stroke:#1f2328,stroke-width:3px,color:#1f2328",
-        "    classDef final fill:#d8dee4,stroke:#1f2328,stroke-width:2px,color:#1f2328",
+        "    classDef initial fill:#f6f8fa,stroke:#767c85,stroke-width:3px,color:#1f2328",
+        "    classDef final fill:#d8dee4,stroke:#767c85,stroke-width:2px,color:#1f2328",
     ]
     lines += [_link_style(kind, numbers) for kind, numbers in by_kind.items()]
     return "\n".join(lines) + "\n"

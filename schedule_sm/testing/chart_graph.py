@@ -1,8 +1,8 @@
 """A chart as a graph: its states, its edges, which edge may follow which, and the shortest event path to each.
 
 Read from the class alone, by introspection, for any python-statemachine chart: guards are ignored (a path says what
-to send, not whether a guard lets it through); in nested charts an edge may follow another if its source is entered
-by it or stays active around it.
+to send, not whether a guard lets it through). In nested charts an edge may follow another if its source is entered by
+it or stays active around it; so edges of two parallel regions are no pair, whatever their order.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class ChartGraph:
     initial: frozenset[str]
     """The states that a new machine is in."""
     finals: frozenset[str]
+    within: dict[str, tuple[str, ...]] = field(repr=False)
+    """Per state: the states around it, the outermost first."""
     entered: dict[str, frozenset[str]] = field(repr=False)
     """Per target: the states active after an edge to it (itself, its parents, its initial children)."""
 
@@ -98,6 +100,7 @@ def read_graph(chart: type[StateChart[Any]]) -> ChartGraph:
         edges=tuple(edges),
         initial=frozenset().union(*(entered[state.id] for state in starts)),
         finals=frozenset(state.id for state in states if state.final),
+        within={state.id: tuple(around.id for around in _around(state))[::-1] for state in states},
         entered=entered,
     )
 
@@ -129,13 +132,18 @@ def _all_states(states: Iterable[State]) -> Iterator[State]:
 
 
 def _entered(state: State) -> Iterator[str]:
-    parent = state.parent
-    if state.is_history and parent is not None:
-        yield from (child for sibling in parent.states for child in _entered(sibling))
+    if state.is_history and state.parent is not None:
+        yield from (child for sibling in state.parent.states for child in _entered(sibling))
     else:
         yield from _entered_below(state)
+    yield from (around.id for around in _around(state))
+
+
+def _around(state: State) -> Iterator[State]:
+    """The states that ``state`` is inside of, the innermost first."""
+    parent = state.parent
     while parent is not None:
-        yield parent.id
+        yield parent
         parent = parent.parent
 
 

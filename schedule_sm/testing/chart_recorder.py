@@ -17,6 +17,7 @@ from statemachine.engines.sync import SyncEngine
 from statemachine.transition import Transition
 
 from schedule_sm.core import cursor
+from schedule_sm.core.edges import Edge
 from schedule_sm.testing.chart_graph import (
     EVENTLESS,
     ChartGraph,
@@ -29,6 +30,7 @@ from schedule_sm.testing.chart_graph import (
 )
 
 _TAP = "_enter_states"
+_CURSOR_TAP = "step"
 _START = "__initial__"
 
 
@@ -39,19 +41,21 @@ class Tally:
         """Start at zero."""
         self.edges: defaultdict[GraphEdge, Counter[str]] = defaultdict(Counter)
         """Per edge: how often each test (its node id) took it."""
-        self.pairs: Counter[EdgePair] = Counter()
+        self.pairs: defaultdict[EdgePair, Counter[str]] = defaultdict(Counter)
+        """Per pair of edges, one taken right after the other: how often each test took it."""
 
     def add(self, other: Tally) -> None:
         """Add what another process counted."""
         for edge, tests in other.edges.items():
             self.edges[edge].update(tests)
-        self.pairs.update(other.pairs)
+        for pair, tests in other.pairs.items():
+            self.pairs[pair].update(tests)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for another process."""
         return {
             "edges": [[*edge, dict(tests)] for edge, tests in self.edges.items()],
-            "pairs": [[*first, *then, count] for (first, then), count in self.pairs.items()],
+            "pairs": [[*first, *then, dict(tests)] for (first, then), tests in self.pairs.items()],
         }
 
     @classmethod
@@ -60,8 +64,8 @@ class Tally:
         tally = cls()
         for source, event, target, tests in data["edges"]:
             tally.edges[GraphEdge(source, event, target)].update(tests)
-        for *names, count in data["pairs"]:
-            tally.pairs[GraphEdge(*names[:3]), GraphEdge(*names[3:])] += count
+        for *names, tests in data["pairs"]:
+            tally.pairs[GraphEdge(*names[:3]), GraphEdge(*names[3:])].update(tests)
         return tally
 
 
@@ -79,18 +83,19 @@ class Recorder:
         self._names = frozenset(names)
         self._graphs: dict[type[Any], ChartGraph] = {}
         self._test: str | None = None
-        self._last_of_engine: WeakKeyDictionary[Any, GraphEdge] = WeakKeyDictionary()
-        self._last_of_subject: dict[tuple[str, str], GraphEdge] = {}
+        self._entered_by: WeakKeyDictionary[Any, dict[str, GraphEdge]] = WeakKeyDictionary()
+        self._last_of_cursor: dict[int, GraphEdge] = {}
+        self._stepping: list[cursor.Cursor] = []
 
     def begin_test(self, node_id: str | None) -> None:
         """Count steps for this test from now on; ``None``: count nothing."""
         self._test = node_id
-        self._last_of_subject.clear()  # the next test's subjects have the same ids
+        self._last_of_cursor.clear()
 
     def install(self) -> Callable[[], None]:
         """Tap both engines and the compiled tables; returns what takes the taps off."""
         undo = [_tap(SyncEngine, _sync_tap, self._on_engine), _tap(AsyncEngine, _async_tap, self._on_engine)]
-        undo.append(cursor.observe_transitions(self._on_table))
+        undo += [_tap_cursor(self._stepping), cursor.observe_transitions(self._on_table)]
 
         def dispose() -> None:
             for take_off in reversed(undo):
@@ -106,20 +111,23 @@ class Recorder:
             return
         for transition in transitions:
             edge = GraphEdge(transition.source.id, _event_name(transition, event), target_name(transition))
-            last = self._last_of_engine.get(engine)
-            follows = last is not None and edge.source in self._graph(chart).states_after(last)
-            self._count(chart_name(chart), edge, last if follows else None)
-            self._last_of_engine[engine] = edge
+            # per state, since in parallel regions the last edge of all may be another region's
+            entered_by = self._entered_by.setdefault(engine, {})
+            self._count(chart_name(chart), edge, entered_by.get(edge.source))
+            entered_by.update(dict.fromkeys(self._graph(chart).states_after(edge), edge))
 
-    def _on_table(self, title: str, subject_id: str, source: str, event: str, target: str) -> None:
+    def _on_table(self, title: str, _subject_id: str, source: str, event: str, target: str) -> None:
         name = self._name_of_table(title)
         if self._test is None or name is None:
             return
         edge = GraphEdge(source, event, target)
-        last = self._last_of_subject.get((title, subject_id))
+        # by the cursor itself: two owners in one test have subjects of the same id
+        stepping = self._stepping[-1] if self._stepping else None
+        last = self._last_of_cursor.pop(id(stepping), None)
         follows = last is not None and last.target == source
         self._count(name, edge, last if follows else None)
-        self._last_of_subject[title, subject_id] = edge
+        if stepping is not None and not stepping.is_final:  # a final one's id may soon be another's
+            self._last_of_cursor[id(stepping)] = edge
 
     def _count(self, name: str, edge: GraphEdge, after: GraphEdge | None) -> None:
         if self._test is None:
@@ -127,7 +135,7 @@ class Recorder:
         tally = self.tallies[name]
         tally.edges[edge][self._test] += 1
         if after is not None:
-            tally.pairs[after, edge] += 1
+            tally.pairs[after, edge][self._test] += 1
 
     def _counted(self, chart: type[Any]) -> type[Any] | None:
         """The chart to count a step of ``chart`` for: itself, or a base that was asked for."""
@@ -181,6 +189,22 @@ def _tap(engine: type[Any], make_tap: Callable[[Any, _Seen], Any], seen: _Seen) 
             setattr(engine, _TAP, original)
 
     return take_off
+
+
+def _tap_cursor(stepping: list[cursor.Cursor]) -> Callable[[], None]:
+    """Keep on ``stepping`` the cursors that take a step now, the innermost last; returns what takes the tap off."""
+    original = cursor.Cursor.step
+
+    def step(taker: cursor.Cursor, event: str, now_ms: int) -> Edge:
+        stepping.append(taker)
+        try:
+            return original(taker, event, now_ms)
+        finally:
+            stepping.pop()
+
+    # set by name: an observer is not told which cursor has stepped
+    setattr(cursor.Cursor, _CURSOR_TAP, step)
+    return lambda: setattr(cursor.Cursor, _CURSOR_TAP, original)
 
 
 def _sync_tap(original: Any, seen: _Seen) -> Any:

@@ -6,11 +6,13 @@ Renderings are deterministic: everything stands in the order of the declaration,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from schedule_sm.core.chart_table import ChartTable
 from schedule_sm.testing.chart_graph import ChartGraph, EdgePair, GraphEdge
+from schedule_sm.testing.chart_overlay import draw_kinds, draw_plainly
 from schedule_sm.testing.chart_recorder import Tally
 
 PAIRS_SHOWN: Final = 20
@@ -26,6 +28,10 @@ class ChartReport:
 
     graph: ChartGraph
     tally: Tally
+    exempt: Mapping[EdgePair, str] = field(default_factory=dict)
+    """Pairs that are said not to happen, with the reason."""
+    table: ChartTable | None = None
+    """The chart compiled, if each of its edges states its kind: a drawing then shows the kinds."""
 
     @property
     def taken(self) -> tuple[GraphEdge, ...]:
@@ -50,13 +56,31 @@ class ChartReport:
 
     @property
     def missing_pairs(self) -> tuple[EdgePair, ...]:
-        """The pairs of edges that no test took one after the other."""
-        return tuple(pair for pair in self.graph.pairs() if pair not in self.tally.pairs)
+        """The pairs of edges that no test took one after the other, but for the exempt ones."""
+        pairs = self.graph.pairs()
+        return tuple(pair for pair in pairs if pair not in self.tally.pairs and pair not in self.exempt)
+
+    @property
+    def disproved(self) -> tuple[EdgePair, ...]:
+        """The exempt pairs that a test took."""
+        return tuple(pair for pair in self.exempt if pair in self.tally.pairs)
 
     @property
     def percent(self) -> float:
         """The share of transitions taken; a chart without any is covered."""
         return 100.0 * len(self.taken) / len(self.graph.edges) if self.graph.edges else 100.0
+
+    @property
+    def pairs_percent(self) -> float:
+        """The share of pairs taken among those that are not exempt; a chart without any is covered."""
+        asked = len(self.graph.pairs()) - len(self.exempt)
+        return 100.0 * (asked - len(self.missing_pairs)) / asked if asked else 100.0
+
+    def disproof(self, pair: EdgePair) -> str:
+        """Say which test took a pair that is listed as impossible."""
+        tests = _some(sorted(self.tally.pairs[pair]))
+        listed = f"{self.graph.name}: listed as impossible ({self.exempt[pair]})"
+        return f"{listed}, but taken by {tests}: {_pair_text(pair)}"
 
     def count(self, edge: GraphEdge) -> int:
         """How often ``edge`` was taken."""
@@ -68,10 +92,12 @@ class ChartReport:
 
     def summary(self) -> str:
         """Return the counts in one line."""
-        states, pairs = len(self.graph.states), len(self.graph.pairs())
+        states, pairs = len(self.graph.states), len(self.graph.pairs()) - len(self.exempt)
+        exempt = f" ({len(self.exempt)} more cannot happen)" if self.exempt else ""
         return (
             f"{self.graph.name}: transitions {len(self.taken)}/{len(self.graph.edges)} = {self.percent:.1f} %,"
-            f" states {states - len(self.missing_states)}/{states}, pairs {pairs - len(self.missing_pairs)}/{pairs}"
+            f" states {states - len(self.missing_states)}/{states},"
+            f" pairs {pairs - len(self.missing_pairs)}/{pairs}{exempt}"
         )
 
 
@@ -101,30 +127,17 @@ def render_markdown(report: ChartReport) -> str:
         row = [edge.source, edge.event, edge.target, str(report.count(edge)), _some_tests(report, edge)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
     missing = [f"- {line}" for line in _missing_lines(report, None)]
-    if missing:
-        lines += ["", *missing]
+    exempt = [f"- cannot happen: {_pair_text(pair)}: {why}" for pair, why in report.exempt.items()]
+    if missing or exempt:
+        lines += ["", *missing, *exempt]
     return "\n".join(lines)
 
 
 def render_mermaid(report: ChartReport) -> str:
-    """Return a Mermaid flowchart: counts on the edges; those not taken thick, dotted and red."""
-    ids = {state: f"s{number}" for number, state in enumerate(report.graph.states)}
-    lines = [f"%% {report.summary()}", "flowchart LR"]
-    for state, node in ids.items():
-        shape = f'(["{state}"])' if state in report.graph.finals else f'["{state}"]'
-        lines.append(f"    {node}{shape}")
-    drawn: list[GraphEdge] = []
-    for edge in report.graph.edges:
-        for target in edge.target.split("+"):
-            if edge.source in ids and target in ids:
-                arrow = "-->" if edge in report.tally.edges else "-.->"
-                label = f"{edge.event} ×{report.count(edge)}"
-                lines.append(f'    {ids[edge.source]} {arrow}|"{label}"| {ids[target]}')
-                drawn.append(edge)
-    missed = [str(number) for number, edge in enumerate(drawn) if edge not in report.tally.edges]
-    if missed:
-        lines.append(f"    linkStyle {','.join(missed)} stroke:#c2410c,stroke-width:3px")
-    return "\n".join(lines)
+    """Return a Mermaid flowchart with counts on the edges, the summary in its first line."""
+    if report.table is None:
+        return f"%% {report.summary()}\n{draw_plainly(report.graph, report.count)}"
+    return f"%% {report.summary()}\n{draw_kinds(report.table, report.count)}"
 
 
 PER_CHART: Final[dict[str, Callable[[ChartReport], str]]] = {
@@ -139,7 +152,9 @@ def render(format_: str, reports: Sequence[ChartReport], notes: Sequence[str]) -
     if format_ == "json":
         return render_json(reports, notes) + "\n"
     if format_ == "mermaid":
-        return "\n".join(f"{render_mermaid(report)}\n" for report in reports)
+        drawings = [f"{render_mermaid(report)}\n" for report in reports]
+        # Mermaid reads one diagram from a file: several are written as Markdown
+        return drawings[0] if len(drawings) == 1 else "\n".join(f"```mermaid\n{one}```\n" for one in drawings)
     remarks = [f"{'> ' if format_ == 'md' else ''}{note}" for note in notes]
     blocks = [PER_CHART[format_](report) for report in reports]
     gap = "\n\n" if format_ == "md" else "\n"
@@ -156,7 +171,7 @@ def _missing_lines(report: ChartReport, pairs_shown: int | None) -> Iterator[str
     for first, then in pairs[:pairs_shown]:
         to_first = paths.get(first)
         path = (*to_first, then) if to_first is not None else None
-        yield f"pair not taken: {first}, then --{then.event}--> {then.target}; reach it: {_path_text(path)}"
+        yield f"pair not taken: {_pair_text((first, then))}; reach it: {_path_text(path)}"
     if pairs_shown is not None and len(pairs) > pairs_shown:
         yield f"and {len(pairs) - pairs_shown} more pairs; --chart-cov-report=md lists them"
     for edge in report.undeclared:
@@ -167,8 +182,16 @@ def _path_text(path: tuple[GraphEdge, ...] | None) -> str:
     return _UNREACHABLE if path is None else ", ".join(edge.event for edge in path)
 
 
+def _pair_text(pair: EdgePair) -> str:
+    first, then = pair
+    return f"{first}, then --{then.event}--> {then.target}"
+
+
 def _some_tests(report: ChartReport, edge: GraphEdge) -> str:
-    tests = report.tests(edge)
+    return _some(report.tests(edge))
+
+
+def _some(tests: list[str]) -> str:
     more = len(tests) - TESTS_SHOWN
     return ", ".join(tests[:TESTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
@@ -192,7 +215,8 @@ def _chart_json(report: ChartReport) -> dict[str, Any]:
             {
                 "first": first._asdict(),
                 "then": then._asdict(),
-                "count": report.tally.pairs[first, then],
+                "count": sum(report.tally.pairs.get((first, then), {}).values()),
+                "exempt": report.exempt.get((first, then)),
                 "path": path_to(first, then),
             }
             for first, then in graph.pairs()

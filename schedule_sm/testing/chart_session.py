@@ -1,17 +1,19 @@
-"""One pytest session with transition coverage on: whom to count for, merging workers, reports and the threshold."""
+"""One pytest session with transition coverage on: whom to count for, merging workers, reports and thresholds."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from schedule_sm.core import cursor
-from schedule_sm.testing.chart_graph import chart_name, read_graph
+from schedule_sm.core.chart_table import ChartTable, compile_chart
+from schedule_sm.core.errors import ChartCompileError
+from schedule_sm.testing.chart_exemptions import read_exemptions
+from schedule_sm.testing.chart_graph import EdgePair, chart_name, read_graph
+from schedule_sm.testing.chart_names import find_chart, full_name
 from schedule_sm.testing.chart_recorder import Recorder, Tally
 from schedule_sm.testing.chart_report import ChartReport, render, render_tests
 from schedule_sm.testing.transition_coverage import ReportRequest
@@ -27,17 +29,20 @@ class ChartCoverage:
         """Resolve the charts asked for and start to listen.
 
         Raises:
-            pytest.UsageError: if one is no chart, with what to write instead.
+            pytest.UsageError: if one is no chart, or the file of exemptions cannot be used; with what to write.
         """
         self._config = config
         specs = [spec for value in asked for spec in value.split(",") if spec] or config.getini("chart_cov")
         self._charts: dict[str, type[Any]] = {}
+        self._exempt: dict[str, dict[EdgePair, str]] = {}
         if not hasattr(config, "workerinput"):  # the controller reports; its workers go by names alone
             self._charts = {chart_name(chart): chart for chart in map(find_chart, specs)}
+            file: Path | None = config.getoption("--chart-cov-exempt")
+            self._exempt = read_exemptions(file) if file is not None else {}
         self._recorder = Recorder(map(full_name, specs))
         self._notes: list[str] = []
         self._reports: list[ChartReport] = []
-        self._too_low: list[str] = []
+        self._failures: list[str] = []
         config.add_cleanup(self._recorder.install())
 
     @pytest.hookimpl(wrapper=True)
@@ -63,7 +68,7 @@ class ChartCoverage:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Send the counts to the controller, or write the reports and apply the threshold."""
+        """Send the counts to the controller, or write the reports and apply the thresholds."""
         if self._config.option.collectonly:
             return
         tallies = self._recorder.tallies
@@ -77,7 +82,7 @@ class ChartCoverage:
             if request.file is not None:
                 text = render(request.format, self._reports, self._notes)
                 Path(request.file).write_text(text, encoding="utf-8", newline="\n")
-        self._apply_threshold(session)
+        self._apply_thresholds(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write the reports that go to the terminal."""
@@ -92,8 +97,8 @@ class ChartCoverage:
             if request.format == "term" and self._config.get_verbosity() > 0:
                 for report in self._reports:
                     terminalreporter.write_line(f"{report.graph.name}:\n{render_tests(report)}")
-        for line in self._too_low:
-            terminalreporter.write_line(line, red=True)
+        for failure in self._failures:
+            terminalreporter.write_line(f"FAILED: {failure}", red=True)
 
     def _requests(self) -> list[ReportRequest]:
         requests: list[ReportRequest] = self._config.getoption("--chart-cov-report")
@@ -110,46 +115,37 @@ class ChartCoverage:
         if not charts:
             self._notes.append("no counted test stepped a chart; name one: --chart-cov=module:Class")
         return [
-            ChartReport(read_graph(chart), self._recorder.tallies[name]) for name, chart in charts.items()
+            ChartReport(
+                read_graph(chart), self._recorder.tallies[name], self._exempt.get(name, {}), _table(chart)
+            )
+            for name, chart in charts.items()
         ]
 
-    def _apply_threshold(self, session: pytest.Session) -> None:
+    def _apply_thresholds(self, session: pytest.Session) -> None:
         least: float = self._config.getoption("--chart-cov-fail-under")
-        self._too_low = [
-            f"FAILED: {report.graph.name} has {report.percent:.1f} % of its transitions covered,"
-            f" {least:g} % are asked for"
-            for report in self._reports
-            if report.percent < least
-        ]
-        if least > 0 and not self._reports:
-            self._too_low = [f"FAILED: no chart was counted, and {least:g} % are asked for"]
-        if self._too_low and session.exitstatus == pytest.ExitCode.OK:
+        least_pairs: float = self._config.getoption("--chart-cov-pairs-fail-under")
+        for report in self._reports:
+            if report.percent < least:
+                self._failures.append(
+                    f"{report.graph.name} has {report.percent:.1f} % of its transitions covered,"
+                    f" {least:g} % are asked for; write tests that take the others"
+                )
+            if report.pairs_percent < least_pairs:
+                self._failures.append(
+                    f"{report.graph.name} has {report.pairs_percent:.1f} % of its pairs of transitions covered,"
+                    f" {least_pairs:g} % are asked for; write tests that take the others,"
+                    " or list those that cannot happen, with the reason, in the file of --chart-cov-exempt"
+                )
+            self._failures += map(report.disproof, report.disproved)
+        if max(least, least_pairs) > 0 and not self._reports:
+            self._failures.append(f"no chart was counted, and {max(least, least_pairs):g} % are asked for")
+        if self._failures and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def full_name(spec: str) -> str:
-    """Return ``module:Class`` for any spelling that ``--chart-cov`` takes."""
-    ours = cursor.chart_classes().get(spec)
-    if ours is not None:
-        return chart_name(ours)
-    return spec if ":" in spec else ":".join(spec.rpartition(".")[::2])
-
-
-def find_chart(spec: str) -> type[Any]:
-    """Return the chart class that ``spec`` names: ``module:Class``, ``module.Class`` or a class name of ours.
-
-    Raises:
-        pytest.UsageError: if there is none.
-    """
-    module_name, _, path = full_name(spec).partition(":")
+def _table(chart: type[Any]) -> ChartTable | None:
+    """The compiled table of a chart that is declared as ours are: flat, each edge with its kind."""
     try:
-        chart: Any = import_module(module_name)
-        for part in path.split("."):
-            chart = getattr(chart, part)
-        read_graph(chart)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise pytest.UsageError(
-            f"--chart-cov: {spec!r} names no chart ({error}). Write --chart-cov=package.module:Class, with `=`,"
-            f" or one of {', '.join(cursor.chart_classes())}"
-        ) from error
-    return chart  # type: ignore[no-any-return]
+        return compile_chart(chart)
+    except ChartCompileError:
+        return None

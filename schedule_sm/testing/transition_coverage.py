@@ -7,6 +7,9 @@ transitions and pairs of transitions no test took, with the shortest event path 
   Without a chart: the ini option ``chart_cov``, else every chart that a counted test stepped.
 - ``--chart-cov-report=term|json|md|mermaid[:FILE]``: repeatable; without a file it goes to the terminal.
 - ``--chart-cov-fail-under=N``: fail if any chart has less than N percent of its transitions covered.
+- ``--chart-cov-pairs-fail-under=N``: fail if any chart has less than N percent of its pairs of transitions covered.
+- ``--chart-cov-exempt=FILE``: pairs that cannot happen, with reasons (TOML; ``chart_exemptions`` shows an example).
+  They count neither as covered nor as missing; one that a test takes all the same fails the run.
 - ``@pytest.mark.no_chart_cov``: steps of this test do not count (it sweeps the chart itself, say).
 
 This module is loaded into every pytest run as an entry point, so it imports pytest alone; the rest is imported when an
@@ -19,6 +22,7 @@ import argparse
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +78,19 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         default=0.0,
         metavar="PERCENT",
         help="fail if a chart has less than this share of its transitions covered",
+    )
+    group.addoption(
+        "--chart-cov-pairs-fail-under",
+        type=float,
+        default=0.0,
+        metavar="PERCENT",
+        help="fail if a chart has less than this share of its pairs of transitions covered",
+    )
+    group.addoption(
+        "--chart-cov-exempt",
+        type=Path,
+        metavar="FILE",
+        help="pairs of transitions that cannot happen, with reasons (TOML); one that is taken fails the run",
     )
     parser.addini(
         "chart_cov", "charts that a bare --chart-cov counts, as module:Class", type="linelist", default=[]

@@ -87,7 +87,9 @@ def rows(text: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(("table", "design"), [(DELIVERY, DESIGN_DELIVERY), (OWNER, DESIGN_OWNER)])
 def test_chart_is_the_design_s_table(table: ChartTable, design: str) -> None:
     got = [(edge.event, edge.source, edge.target, edge.kind.value, edge.why) for edge in table.edges]
-    assert got == rows(design)
+    assert got == rows(design), (
+        f"an edge of {table.name} came, went or changed: put it into the table above too"
+    )
 
 
 @BOTH
@@ -107,8 +109,12 @@ def test_states_are_the_design_s(table: ChartTable) -> None:
     ids=list(tables()),
 )
 def test_literals_equal_the_declaration(table: ChartTable, states: Any, events: Any) -> None:
-    assert get_args(states) == table.states
-    assert get_args(events) == table.events
+    assert get_args(states) == table.states, (
+        f"list the states of {table.name} in charts.py as it declares them"
+    )
+    assert get_args(events) == table.events, (
+        f"list the events of {table.name} in charts.py as it declares them"
+    )
 
 
 @BOTH

@@ -121,7 +121,7 @@ def test_refused_reminder_says_for_how_long_the_agent_has_kept_it_waiting() -> N
     bench = under_admission()
     refuse(bench)
     assert bench.said(AT + 4 * MINUTE) == (
-        f"a was due at {logs.INSTANT}, 4 min ago; it waits for the agent to be between turns for 4 min"
+        f"a was due at {logs.INSTANT}, 4 min ago; it waits for the agent to be between turns, in this state for 4 min"
         " (refused: the agent is busy; wait for idle)."
     )
 
@@ -131,7 +131,7 @@ def test_setback_that_is_over_is_still_told() -> None:
     fail_to_queue(bench)
     bench.deliveries.before_flush(AT + MINUTE)
     assert bench.said(AT + MINUTE) == (
-        f"a was due at {logs.INSTANT}, 1 min ago; the log is being confirmed for 0 ms;"
+        f"a was due at {logs.INSTANT}, 1 min ago; the log is being confirmed, in this state for 0 ms;"
         " last setback: enqueue_failed: framing or followup raised; nothing written."
     )
 
@@ -203,7 +203,7 @@ def test_why_ends_with_the_owner_and_with_what_the_words_are_worth() -> None:
     refuse(bench)
     said = bench.owner("blocked", last=owner_edge("driving", "refused")).why(AT + MINUTE, "a")
     assert said[1:] == (
-        "The owner waits for the agent to become idle for 1 min"
+        "The owner waits for the agent to become idle, in this state for 1 min"
         " (refused: admission refused; one idle wait open).",
         UNCONFIRMED,
     )

@@ -136,6 +136,16 @@ def test_colours_hold_on_light_and_dark_pages(kind: EdgeKind, page: str) -> None
     assert (lighter + 0.05) / (darker + 0.05) >= 4
 
 
+@BOTH
+@pytest.mark.parametrize("page", ["#ffffff", "#0d1117"])
+def test_lines_hold_on_light_and_dark_pages(table: ChartTable, page: str) -> None:
+    """Borders of boxes too, by which an initial and a final state are told from the others."""
+    drawn = render_dot(picture(table, WHOLE)) + render_flowchart(picture(table, WHOLE))
+    for colour in set(re.findall(r'(?:\bcolor="|\bstroke:)(#\w+)', drawn)):
+        lighter, darker = sorted((_luminance(colour), _luminance(page)), reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) >= 4, colour
+
+
 def test_no_two_kinds_look_alike_without_colour() -> None:
     assert len({look.mark for look in LOOKS.values()}) == len(EdgeKind)
     assert len({look.line for look in LOOKS.values()}) == len(EdgeKind)

@@ -28,11 +28,23 @@ def inserts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_every_insert_is_used_and_the_same_on_every_run(inserts: ModuleType) -> None:
-    used = {name for page in PAGES for name in inserts.INSERT.findall(page.read_text(encoding="utf-8"))}
-    assert used == set(inserts.INSERTS)
+    found = [
+        (page, *told) for page in PAGES for told in inserts.INSERT.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert {name for _, name, _ in found} == set(inserts.INSERTS)
+    assert [
+        (page, link) for page, _, link in found if not (page.parent / link.partition("#")[0]).exists()
+    ] == []
     for name, insert in inserts.INSERTS.items():
         assert insert().strip(), name
         assert insert() == insert(), name
+
+
+def test_every_insert_says_in_the_source_of_the_page_where_to_find_the_same(inserts: ModuleType) -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert text.count("insert: ") == len(inserts.INSERT.findall(text)), page
+        assert "insert: " not in inserts.INSERT.sub("", text)
 
 
 def test_every_command_has_help_with_an_example_and_is_documented(inserts: ModuleType) -> None:

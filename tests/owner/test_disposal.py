@@ -69,6 +69,28 @@ async def test_stop_from_inside_a_host_call_makes_no_further_one_but_what_is_in_
     assert steps.of(1)[-1:] == ([] if unfolded else ["dispatch_confirmed"] if changes(host) else ["detach"])
 
 
+@pytest.mark.parametrize("departs", [False, True])
+@pytest.mark.parametrize("question", range(1, 6))
+async def test_stop_from_inside_the_registry_comes_before_what_it_answers(steps, question, departs):
+    host = scripted(create(1))
+    get, asked = host.ctx.get, 0
+
+    def stopping(id):
+        nonlocal asked
+        asked += 1
+        if asked == question:
+            host.act(DISPOSE)
+            host.is_live = not departs
+        return get(id)
+
+    host.ctx.get = stopping
+    await host.do({"do": "start"})
+    assert (host.owner.state, host.disposed, host.warnings) == ("stopped", True, [])
+    assert steps.owner == ["wake", "stop", "drained"]
+    made = ["flush", "reserve", "followup schedule-1", "append dispatch schedule-1", "release", "flush"]
+    assert calls(host) == [[], [], ["flush"], ["flush", "reserve", "release"], made][question - 1]
+
+
 async def test_stop_from_inside_release(steps):
     host = scripted(create(1), create(2))
     reserve = host.agent.reserve_turn_admission

@@ -12,6 +12,7 @@ from tests.owner.support import (
     DEPART,
     DISPOSE,
     TRIGGER,
+    BrokenLog,
     appending,
     calls,
     changes,
@@ -336,17 +337,6 @@ async def test_triggers_before_start_are_dropped_and_a_second_start_does_nothing
     host.owner.start()
     async with living(host):
         assert calls(host) == ["flush"]
-
-
-class BrokenLog(list):
-    """A log that the host can no longer read: our own fold meets an exception of no class that it knows."""
-
-    broken = False
-
-    def __len__(self):
-        if self.broken:
-            raise MemoryError("no log")
-        return super().__len__()
 
 
 async def test_unexpected_exception_crashes_the_owner_with_its_traceback_in_the_log(steps, caplog):

@@ -45,6 +45,26 @@ class CourierChart(StateChart):
     tired.to(home)
 
 
+class OvenChart(StateChart):
+    """Two parallel regions, and a transition out of both."""
+
+    class cooking(State.Parallel):  # noqa: N801 - as above
+        class heat(State.Compound):  # noqa: N801 - as above
+            cold = State(initial=True)
+            hot = State()
+            warm_up = cold.to(hot)
+            cool = hot.to(cold)
+
+        class light(State.Compound):  # noqa: N801 - as above
+            dark = State(initial=True)
+            bright = State()
+            open_door = dark.to(bright)
+            close_door = bright.to(dark)
+
+    broken = State(final=True)
+    fail = cooking.to(broken)
+
+
 class AsyncChart(StateChart):
     """Its callbacks are coroutines, so the library runs it on its other engine."""
 

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from schedule_sm.core import cursor
+from schedule_sm.core.charts import DeliveryChart
 from schedule_sm.core.cursor import DELIVERY, Cursor, Observers
 from schedule_sm.testing.chart_graph import GraphEdge, chart_name, read_graph
 from schedule_sm.testing.chart_recorder import Recorder, Tally
 from schedule_sm.testing.chart_report import ChartReport, render
-from tests.testing.parcel_charts import AsyncChart, CourierChart, ParcelChart
+from tests.testing.parcel_charts import AsyncChart, CourierChart, OvenChart, ParcelChart
 
 # --- the graph ---
 
@@ -95,6 +96,18 @@ def test_nested_and_eventless_transitions_are_recorded(recorder):
     assert ("rest", "pause") in {(first.event, then.event) for first, then in report.tally.pairs}
 
 
+def test_in_parallel_regions_an_edge_follows_the_one_that_entered_its_source(recorder):
+    recorder.begin_test("here")
+    oven = OvenChart()
+    for event in ("warm_up", "open_door", "cool", "fail"):
+        oven.send(event)
+    report = ChartReport(read_graph(OvenChart), recorder.tallies[chart_name(OvenChart)])
+    taken = {(first.event, then.event) for first, then in report.tally.pairs}
+    assert taken == {("warm_up", "cool"), ("cool", "fail")}
+    assert taken <= {(first.event, then.event) for first, then in report.graph.pairs()}
+    assert report.undeclared == report.missing_states == ()
+
+
 def test_guarded_loop_and_failed_transition_are_told_apart(recorder):
     recorder.begin_test("here")
     parcel = ParcelChart()
@@ -153,6 +166,31 @@ def test_cursor_on_a_compiled_table_is_recorded_once_on_either_engine(recorder):
     assert [(first.event, then.event) for first, then in tally.pairs] == [("due", "checkpoint")]
 
 
+def test_subjects_of_one_id_in_one_test_are_told_apart(recorder):
+    """Two sessions have a schedule-1 each: what one does after the other is no pair."""
+    recorder.begin_test("here")
+    one, other = (Cursor(DELIVERY, "schedule-1", 0, Observers(cursor.ALL_STEPS)) for _ in range(2))
+    for subject, event in [(one, "due"), (other, "due"), (other, "checkpoint"), (one, "delete")]:
+        subject.step(event, 0)
+    tally = recorder.tallies["schedule_sm.core.charts:DeliveryChart"]
+    assert {(first.event, then.event) for first, then in tally.pairs} == {
+        ("due", "checkpoint"),
+        ("due", "delete"),
+    }
+
+
+def test_step_taken_inside_an_observer_of_a_step_follows_it(recorder):
+    recorder.begin_test("here")
+    subject = Cursor(DELIVERY, "schedule-1", 0, Observers(cursor.ALL_STEPS))
+    dispose = cursor.observe_transitions(
+        lambda *step: subject.step("delete", 0) if step[3] == "due" else None
+    )
+    subject.step("due", 0)
+    dispose()
+    tally = recorder.tallies["schedule_sm.core.charts:DeliveryChart"]
+    assert [(first.event, then.event) for first, then in tally.pairs] == [("due", "delete")]
+
+
 def test_nothing_counts_outside_a_test(recorder):
     ParcelChart().send_off()
     assert not recorder.tallies
@@ -186,6 +224,28 @@ def test_unreachable_edges_and_undeclared_ones_are_named():
     assert "taken, but not declared by this chart: lost --find--> packed" in text
     assert "transitions 0/5" in text
     assert text.endswith("a note\n")
+
+
+def test_drawing_of_nested_states_says_what_they_are_inside_of_and_shows_history():
+    text = render("mermaid", [ChartReport(read_graph(CourierChart), Tally())], [])
+    for line in ('s1["working / riding"]', 's6["working / back"]', 's3 -.->|"resume ×0"| s6', 'home"])'):
+        assert line in text
+
+
+def test_drawing_of_a_chart_with_kinds_shows_them():
+    tally = Tally()
+    tally.edges[GraphEdge("armed", "due", "overdue")]["test"] += 2
+    graph = read_graph(DeliveryChart)
+    text = render("mermaid", [ChartReport(graph, tally, table=DELIVERY)], [])
+    assert text.startswith("%% schedule_sm.core.charts:DeliveryChart: transitions 1/30")
+    assert 'armed_ -->|"▶ due ×2"| overdue_' in text
+    assert 'preflight_ -.->|"↻ unconfirmed ×0 NOT TAKEN<br/>↻ overtaken ×0 NOT TAKEN' in text
+
+
+def test_several_drawings_are_written_as_markdown():
+    reports = [ChartReport(read_graph(chart), Tally()) for chart in (ParcelChart, AsyncChart)]
+    text = render("mermaid", reports, [])
+    assert text.count("```mermaid\n%% ") == text.count("flowchart LR") == 2
 
 
 def test_reports_of_an_empty_session_are_empty():

@@ -15,6 +15,9 @@ PLUGIN = "schedule_sm.testing.transition_coverage"
 LOAD = ["-p", PLUGIN]  # also when it is installed as an entry point: one of the two gives way
 QUIET = ["-p", "no:randomly", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function"]
 
+WORKERS_TIMEOUT_S = 60
+"""Each worker is a Python of its own, which a busy machine starts slowly."""
+
 TESTS = """
     import asyncio
     import pytest
@@ -207,12 +210,17 @@ def test_taps_are_taken_off_after_the_session(project):
     from statemachine.engines.async_ import AsyncEngine
     from statemachine.engines.base import BaseEngine
 
-    before = (BaseEngine._enter_states, AsyncEngine._enter_states, len(cursor.ALL_STEPS._observers))
+    def taps():
+        engines = (BaseEngine._enter_states, AsyncEngine._enter_states)
+        return (*engines, cursor.Cursor.step, len(cursor.ALL_STEPS._own))
+
+    before = taps()
     run(project, "--chart-cov")
-    assert (BaseEngine._enter_states, AsyncEngine._enter_states, len(cursor.ALL_STEPS._observers)) == before
+    assert taps() == before
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(WORKERS_TIMEOUT_S)
 def test_workers_are_merged(project):
     pytest.importorskip("xdist")
     alone = read_json(project, "--chart-cov=parcels:ParcelChart,parcels:AsyncChart")
@@ -221,12 +229,14 @@ def test_workers_are_merged(project):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(WORKERS_TIMEOUT_S)
 def test_charts_seen_by_workers_are_reported_by_the_controller(project):
     pytest.importorskip("xdist")
     assert set(read_json(project, "--chart-cov", "-n1")) == {"parcels:ParcelChart", "parcels:AsyncChart"}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(WORKERS_TIMEOUT_S)
 def test_crashed_worker_is_reported(project):
     pytest.importorskip("xdist")
     project.makepyfile(test_crash="import os\n\ndef test_crash():\n    os._exit(3)\n")
@@ -235,6 +245,7 @@ def test_crashed_worker_is_reported(project):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(WORKERS_TIMEOUT_S)
 def test_chart_local_to_a_test_is_named_when_a_worker_saw_it(project):
     pytest.importorskip("xdist")
     project.makepyfile(
@@ -259,3 +270,78 @@ def test_naming_the_installed_plugin_again_is_no_error(project, how):
     project.makeconftest(f'pytest_plugins = ["{PLUGIN}"]' if how == "conftest" else "")
     result = project.runpytest_inprocess(*(LOAD if how == "-p" else []), *QUIET, "--strict-markers")
     result.assert_outcomes(passed=4)
+
+
+EXEMPT = """
+[[pair]]
+chart = "{chart}"
+first = {first}
+then = {then}
+reason = "{reason}"
+"""
+LOOP, SENT = "packed --send_off--> packed", "packed --send_off--> sent"
+
+
+def exempt(project, *, first=f"'{LOOP}'", then=f"['{LOOP}', '{SENT}']", **other):
+    text = EXEMPT.format(
+        first=first, then=then, **{"chart": "parcels:ParcelChart", "reason": "it stays heavy"} | other
+    )
+    (project.path / "exempt.toml").write_text(text, encoding="utf-8")
+    return ["--chart-cov=parcels:ParcelChart", "--chart-cov-exempt=exempt.toml"]
+
+
+def test_exempt_pairs_are_neither_covered_nor_missing(project):
+    options = exempt(project)
+    run(project, *options, "--chart-cov-report=md:cov.md", "--chart-cov-report=json:cov.json")
+    page = (project.path / "cov.md").read_text(encoding="utf-8")
+    assert "pairs 2/6 (2 more cannot happen)" in page
+    assert f"- pair not taken: {LOOP}" not in page
+    assert f"- cannot happen: {LOOP}, then --send_off--> sent: it stays heavy" in page
+    pairs = json.loads((project.path / "cov.json").read_text(encoding="utf-8"))["charts"][0]["pairs"]
+    assert [pair["exempt"] for pair in pairs if pair["exempt"]] == ["it stays heavy"] * 2
+
+
+def test_exempt_pair_that_is_taken_fails_the_run_and_names_the_test(project):
+    result = run(project, *exempt(project, first=f"'{SENT}'", then="'sent --scan--> sent'"))
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "FAILED: parcels:ParcelChart: listed as impossible (it stays heavy), but taken by"
+            " test_parcels.py::test_delivery: packed --send_off--> sent, then --scan--> sent"
+        ]
+    )
+
+
+@pytest.mark.parametrize(("least", "code"), [(33, 0), (34, 1)])
+def test_threshold_for_pairs_leaves_the_exempt_ones_out(project, least, code):
+    result = run(project, *exempt(project), f"--chart-cov-pairs-fail-under={least}")
+    assert result.ret == code
+    if code:
+        result.stdout.fnmatch_lines(
+            ["FAILED: parcels:ParcelChart has 33.3 % of its pairs *--chart-cov-exempt*"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"chart": "parcels:NoSuch"}, "pair 1: 'parcels:NoSuch' names no chart*"),
+        ({"reason": " "}, "pair 1: chart, first, then and reason are needed*"),
+        ({"first": "[]"}, "pair 1: chart, first, then and reason are needed*"),
+        ({"then": "[1]"}, "pair 1: chart, first, then and reason are needed*"),
+        ({"then": "'sent --scan--> sent'"}, f"pair 1: {LOOP} then sent --scan--> sent is no pair of parcels:Parcel*"),
+        ({"then": f"['{SENT}', '{SENT}']"}, f"pair 1: {LOOP} then {SENT} is listed twice"),
+        ({"then": "["}, "cannot be read (*"),
+        ({"then": "'x'\n[more]\nx = 1"}, "may hold [[][[]pair]] tables and nothing else"),
+    ],
+)  # fmt: skip
+def test_exemptions_that_cannot_be_used_are_a_usage_error(project, wrong, complaint):
+    result = run(project, *exempt(project, **wrong))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--chart-cov-exempt: *exempt.toml*{complaint}"])
+
+
+def test_missing_file_of_exemptions_is_a_usage_error(project):
+    result = run(project, "--chart-cov=parcels:ParcelChart", "--chart-cov-exempt=nowhere.toml")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--chart-cov-exempt: 'nowhere.toml' cannot be read (*"])
