@@ -10,6 +10,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
 from schedule_sm.barrier import flush
@@ -280,15 +281,25 @@ class ScheduleTool:
         precheck: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> None:
         """Take name, description and schemas from the catalogue; ``precheck`` comes before the caller check."""
-        constants = tool_catalog()[name]
+        self._constants = tool_catalog()[name]
         self.name = name
-        self.description: str = constants["description"]
-        # copies: what one host does to its tool's schema must not change what other agents are shown
-        self.parameters: Mapping[str, Any] = copy.deepcopy(constants["parameters"])
-        self.output_schema: Mapping[str, Any] = copy.deepcopy(constants["output_schema"])
+        self.description: str = self._constants["description"]
         self._tools = tools
         self._call = call
         self._precheck = precheck
+
+    # Copies: what one host does to its tool's schema must not change what other agents are shown. Made when asked for:
+    # most of the cost of a new agent was in them.
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        """JSON Schema of the arguments."""
+        return copy.deepcopy(self._constants["parameters"])
+
+    @cached_property
+    def output_schema(self) -> Mapping[str, Any]:
+        """JSON Schema of the value."""
+        return copy.deepcopy(self._constants["output_schema"])
 
     async def execute(
         self,

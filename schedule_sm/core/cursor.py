@@ -41,28 +41,30 @@ class Observers:
 
     def __init__(self, parent: Observers | None = None) -> None:
         """Tell ``parent``'s observers too."""
-        self._own: list[Observer] = []
-        self.groups: tuple[list[Observer], ...] = (self._own, *(parent.groups if parent is not None else ()))
-        """Own observers, then the parent's, then its parent's; the lists themselves, so that later ones are in."""
+        self.parent = parent
+        self.own: tuple[Observer, ...] = ()  # replaced, never changed: it may be read while one is added
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Tell ``observer`` of every step from now on; returns its disposer."""
-        self._own.append(observer)
+        self.own = (*self.own, observer)
 
         def dispose() -> None:
-            if observer in self._own:
-                self._own.remove(observer)
+            if observer in self.own:
+                position = self.own.index(observer)
+                self.own = self.own[:position] + self.own[position + 1 :]
 
         return dispose
 
     def notify(self, chart: str, subject_id: str, source: str, event: str, target: str) -> None:
         """Tell every observer of one step."""
-        for observers in self.groups:
-            for observer in tuple(observers):
+        told: Observers | None = self
+        while told is not None:
+            for observer in told.own:
                 try:
                     observer(chart, subject_id, source, event, target)
                 except Exception:  # an observer must not change what is observed
                     _logger.exception("an observer of %s raised", chart)
+            told = told.parent
 
 
 ALL_STEPS: Final = Observers()

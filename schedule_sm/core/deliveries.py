@@ -105,6 +105,8 @@ class Deliveries:
 
     def take_some(self, now_ms: int | None) -> bool:
         """Take in a piece of what the projection consumed since the last call; whether more is left."""
+        if self._untaken is None and self.is_folded and not self._reader.is_behind:
+            return False
         at_ms = self._now(now_ms)
         if self._untaken is None:
             changes: Iterable[Entry | Ended] | None = self._reader.take()
