@@ -31,7 +31,7 @@ def warn(
     session_id = agent.session.id
     _logger.log(
         level,
-        "%s: %s (session %s, agent %s)",
+        "%s: %s (session %r, agent %r)",
         kind,
         what,
         session_id,

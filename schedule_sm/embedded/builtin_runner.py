@@ -89,7 +89,7 @@ def _describe(name: str, value: Any) -> str:
 def _due(view: dict[str, Any]) -> str:
     left_ms = parse_instant(view["scheduledAt"]) - wall_ms()
     if view["state"] == "overdue":
-        return f"due {_readable(view['scheduledAt'])}, overdue"
+        return f"overdue for {render_duration(max(0, -left_ms) // 1_000)}"
     return f"in {render_duration(max(1, -(-left_ms // 1_000)))}"
 
 

@@ -111,7 +111,7 @@ class SessionWriter:
             async with asyncio.timeout(LAST_TRY_S):
                 await self._attempt(Append(self._session_id, self._epoch, seq, (), wake_at, let_go=True))
         except TimeoutError:
-            _logger.warning("session %s was given up while the store hangs", self._session_id)
+            _logger.warning("session %r was given up while the store hangs", self._session_id)
 
     # -- the task -------------------------------------------------------------------------------------------
 
@@ -160,11 +160,16 @@ class SessionWriter:
         try:
             return (await self._store.append([append]))[0]
         except StoreClosedError:
-            _logger.warning("the store was closed before session %s was written", self._session_id)
+            _logger.warning("the store was closed before session %r was written", self._session_id)
             return Outcome.FENCED
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            _logger.exception("the store cancelled its write of session %r", self._session_id)
         except Exception:  # a store of somebody else's that raises has answered nothing; it is asked again
-            _logger.exception("the store failed to write session %s", self._session_id)
-            return Outcome.UNKNOWN
+            _logger.exception("the store failed to write session %r", self._session_id)
+        return Outcome.UNKNOWN
 
     def _committed(self, append: Append) -> None:
         self._unknown = None
@@ -178,7 +183,7 @@ class SessionWriter:
     def _fenced(self) -> None:
         self.is_over = True
         self._answer(confirmed=False)
-        _logger.warning("session %s was taken over by another owner", self._session_id)
+        _logger.warning("session %r was taken over by another owner", self._session_id)
         self.on_fenced()
 
     def _answer(self, *, confirmed: bool) -> None:

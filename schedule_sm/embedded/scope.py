@@ -121,4 +121,4 @@ class Scope:
                 if inspect.isawaitable(result):
                     await result
             except Exception:  # the others have to be undone all the same
-                _logger.exception("something deferred on scope %s raised", self.name)
+                _logger.exception("something deferred on scope %r raised", self.name)

@@ -209,7 +209,7 @@ class EmbeddedSessions:
             try:
                 listener(session, session.events[seq])
             except Exception:  # the event is in the log, whatever a listener makes of it
-                _logger.exception("a listener of appends raised (session %s, event %d)", session.id, seq)
+                _logger.exception("a listener of appends raised (session %r, event %d)", session.id, seq)
 
 
 def _drop(registered: dict[object, Any], key: object) -> None:

@@ -175,7 +175,7 @@ class TurnLoop:
             raise
         except Exception:  # a fault of our own: another attempt at the same message would only repeat it
             self._is_stopping = True
-            _logger.exception("session %s takes no more turns until it is opened again", self._session.id)
+            _logger.exception("session %r takes no more turns until it is opened again", self._session.id)
             self._tell_end()
         finally:
             self._task = None
@@ -200,7 +200,7 @@ class TurnLoop:
                 TURN_ENDED, {**ended, "items": [*items, *output.items], "reply": output.reply, "error": error}
             )
         except (TypeError, ValueError, RecursionError):
-            _logger.exception("the runner's items are not JSON (session %s)", self._session.id)
+            _logger.exception("the runner's items are not JSON (session %r)", self._session.id)
             error = "the runner's items are not JSON"
             seq = self._session.record(TURN_ENDED, {**ended, "items": [], "reply": "", "error": error})
         try:
@@ -228,18 +228,18 @@ class TurnLoop:
                 return items, TurnOutput((), ""), "cancelled by the runner itself"
             return items, _checked(running.result()), None
         except Exception as error:  # a host call: it ends the turn, which is recorded as failed
-            _logger.exception("the turn of %s failed", message.id)
+            _logger.exception("the turn of %r failed", message.id)
             return items, TurnOutput((), ""), type(error).__name__
 
     async def _cut_off(self, running: asyncio.Task[Any]) -> None:
         running.cancel()
         _, pending = await asyncio.wait({running}, timeout=CANCEL_TIMEOUT_S)
         if pending:
-            _logger.error("the runner of session %s does not let itself be cancelled", self._session.id)
+            _logger.error("the runner of session %r does not let itself be cancelled", self._session.id)
 
     async def _flush(self, what: str, message: Message) -> None:
         if not await self._session.writer.flush():
-            _logger.warning("the %s of the turn of %s is not durable yet", what, message.id)
+            _logger.warning("the %s of the turn of %r is not durable yet", what, message.id)
 
     def _finished(self, seq: int, message: Message, reply: str, error: str | None) -> None:
         self.finished_seq = seq

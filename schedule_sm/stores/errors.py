@@ -73,6 +73,20 @@ class StoreLockedError(StoreError):
         self.since_ms = since_ms
 
 
+class StoreLinkedError(StoreError):
+    """The file has a second name, under which another host could write it without seeing our lock."""
+
+    code = "linked"
+
+    def __init__(self, place: str) -> None:
+        """Name the file."""
+        super().__init__(
+            place,
+            f"{place} has a second name (a hard link) under which another host could write it; "
+            "remove that name, or copy the file and use the copy",
+        )
+
+
 class DiskFullError(StoreError):
     """There is no room for a write."""
 

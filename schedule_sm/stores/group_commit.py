@@ -42,6 +42,8 @@ class GroupCommit(Generic[_Part]):
         self._committing: asyncio.Task[None] | None = None
         self._begun_at = 0.0
         self._is_closed = False
+        self.is_left = False
+        """Nobody waits for the close any more: the thread is to end as soon as it can."""
 
     async def open(self, job: Callable[..., None], *arguments: object) -> None:
         """Run the job that opens the store in its thread; the thread ends if that fails."""
@@ -90,6 +92,7 @@ class GroupCommit(Generic[_Part]):
                 "%s hangs in a write; it is left behind, its lock ends with this process", self._path
             )
         finally:
+            self.is_left = True
             self._thread.submit(self._close)  # also for a close that was cancelled
             self._thread.shutdown(wait=False)
 

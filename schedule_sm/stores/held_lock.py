@@ -16,7 +16,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from schedule_sm.core.instants import format_instant
-from schedule_sm.stores.errors import StoreLockedError
+from schedule_sm.stores.errors import StoreIOError, StoreLockedError
 
 _PRIVATE: Final = 0o600
 _logger = logging.getLogger(__name__)
@@ -41,7 +41,9 @@ class HeldLock:
             self._lock.acquire()
         except Timeout as error:
             raise self._locked() from error
+        self._file = lock
         try:
+            self._inode = os.stat(lock).st_ino  # before anything that may release it
             holder.unlink(missing_ok=True)
             write(holder, json.dumps({"pid": os.getpid(), "since": now_ms}))
         except OSError:
@@ -52,15 +54,46 @@ class HeldLock:
         try:
             holder = json.loads(self._holder.read_text("ascii"))
             pid, since_ms = int(holder["pid"]), int(holder["since"])
-        except (OSError, ValueError, KeyError, TypeError):
+            since = format_instant(since_ms)
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return StoreLockedError(str(self._place), None, None, None)  # it is just starting or ending
-        return StoreLockedError(str(self._place), pid, since_ms, format_instant(since_ms))
+        return StoreLockedError(str(self._place), pid, since_ms, since)
+
+    def check(self) -> None:
+        """Raise if the lock's file was removed or replaced: another host may hold a lock under its name by now.
+
+        Raises:
+            StoreIOError: nothing may be written then.
+        """
+        try:
+            found = os.stat(self._file).st_ino
+        except FileNotFoundError:
+            found = None
+        if found != self._inode:
+            raise StoreIOError(
+                str(self._place), "its lock was removed; end every host on it and start one again"
+            )
+
+    def try_to_write(self) -> None:
+        """Write what stands in the holder's file once more, to see whether the place can be written.
+
+        Raises:
+            OSError: if it cannot.
+        """
+        with self._holder.open("r+b", buffering=0) as file:
+            first = file.read(1)
+            file.seek(0)
+            file.write(first)
+            os.fsync(file.fileno())
 
     def release(self) -> None:
         """Let another host in; harmless when called twice."""
         if self._lock.is_locked:
             try:
+                self.check()
                 self._holder.unlink(missing_ok=True)
+            except StoreIOError:
+                pass  # what stands there now is another host's
             except OSError:
                 _logger.warning("%s could not be removed; the next host overwrites it", self._holder)
             self._lock.release()

@@ -15,12 +15,12 @@ from typing import TypeVar
 from schedule_sm.clock import wall_ms
 from schedule_sm.stores.errors import SessionHeldError, StoreError
 from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.group_commit import GroupCommit
 from schedule_sm.stores.jsonl_files import Acquire, Answer, HeldAppend, Request, SessionFiles
 from schedule_sm.stores.jsonl_folder import HeldFolder
 from schedule_sm.stores.jsonl_reader import JsonlReader
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
-from schedule_sm.stores.sqlite_file import fault_of
 
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
@@ -131,13 +131,21 @@ class JsonlStore:
     def _write(self, group: Sequence[Sequence[Request]]) -> list[list[Answer]]:
         failpoint("begin.before")
         failpoint("begin.after")
-        answers = self._files.commit([request for requests in group for request in requests])
+        answers = self._commit([request for requests in group for request in requests])
         fault = next((answer for answer in answers if isinstance(answer, StoreError)), None)
         if fault is not None and (self.last_fault is None or self.last_fault.code != fault.code):
             _logger.warning("a write failed: %s", fault)
         self.last_fault = fault
         in_order = iter(answers)
         return [[next(in_order) for _ in requests] for requests in group]
+
+    def _commit(self, requests: Sequence[Request]) -> Sequence[Answer]:
+        assert self._folder is not None
+        try:
+            self._folder.check_lock()
+        except (OSError, StoreError) as error:
+            return [fault_of(error, str(self.path))] * len(requests)
+        return self._files.commit(requests)
 
     def _close(self) -> None:
         if self._folder is not None:

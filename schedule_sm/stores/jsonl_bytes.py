@@ -10,21 +10,29 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from schedule_sm.stores.errors import StoreIOError
+from schedule_sm.stores.errors import StoreIOError, StoreLinkedError
 from schedule_sm.stores.jsonl_folder import PRIVATE_FILE
 
 _BINARY: Final = getattr(os, "O_BINARY", 0)  # Windows
 
 
-def put(path: Path, data: bytes, at: int, keep: int, *, is_new: bool) -> int:
+def put(path: Path, data: bytes, at: int, keep: int, *, is_new: bool, inode: int | None = None) -> int:
     """Write ``data`` at the offset ``at`` of a file whose first ``keep`` bytes are good; return the open file.
+
+    Args:
+        path: the file.
+        data: what is written.
+        at: where it begins, in bytes.
+        keep: how many bytes are good.
+        is_new: whether the file is created if it is not there.
+        inode: which file it has to be, if that is known.
 
     Raises:
         OSError, StoreError: nothing of ``data`` is left behind the good bytes, as far as the disk allows.
     """
     descriptor = os.open(path, os.O_WRONLY | _BINARY | (os.O_CREAT if is_new else 0), PRIVATE_FILE)
     try:
-        _check_size(descriptor, keep, path)
+        _check_file(os.fstat(descriptor), keep, inode, path)
         if _cut(descriptor, keep):
             os.fsync(descriptor)  # before anything is put there: a crash must not mix the two
         os.lseek(descriptor, at, os.SEEK_SET)
@@ -55,9 +63,13 @@ def sync(descriptor: int, keep: int) -> None:
         os.close(descriptor)
 
 
-def _check_size(descriptor: int, keep: int, path: Path) -> None:
-    if os.fstat(descriptor).st_size < keep:
+def _check_file(found: os.stat_result, keep: int, inode: int | None, path: Path) -> None:
+    if inode not in (None, found.st_ino):
+        raise StoreIOError(str(path), "another program has replaced it")
+    if found.st_size < keep:
         raise StoreIOError(str(path), "another program has cut it")
+    if found.st_nlink > 1:
+        raise StoreLinkedError(str(path))
 
 
 def _cut(descriptor: int, keep: int) -> bool:

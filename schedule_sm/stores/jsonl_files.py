@@ -8,6 +8,7 @@ is cut off and written anew, because the kernel may have dropped what it could n
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,11 +17,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 from schedule_sm.stores.errors import SessionUnknownError, StoreError
 from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.jsonl_bytes import put, sync
 from schedule_sm.stores.jsonl_folder import file_name, likely_id, session_files, sync_folder
 from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, event_lines, last_batch, meta_line
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import fault_of
 
 GROUP_FILES: Final = 64
 """Files written before they are synced: enough to share a journal commit, far below any limit on open files."""
@@ -60,6 +61,8 @@ class _State:
     info: SessionInfo
     size: int
     """Bytes of its file that hold it."""
+    inode: int | None = None
+    """Which file that is; ``None`` before it was written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class SessionFiles:
         self.folder = folder
         self._states: dict[str, _State] = {}
         self._waking: dict[str, SessionInfo] | None = None  # filled by the first question for it
+        self._just_read: dict[str, list[StoredEvent]] = {}  # by an acquisition, for the read that follows it
         self.syncs = 0
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -107,9 +111,7 @@ class SessionFiles:
                 planned = self._plan(request)
                 if isinstance(planned, _Write):
                     failpoint("insert.before")
-                    path = self.path(request.session_id)
-                    descriptor = put(path, planned.data, planned.at, planned.keep, is_new=planned.is_new)
-                    group[request.session_id] = _Open(position, planned, descriptor)
+                    group[request.session_id] = self._put(position, request.session_id, planned)
                     failpoint("insert.after")
                 else:
                     answers[position] = planned
@@ -119,6 +121,12 @@ class SessionFiles:
                 self._forget(request.append, answers[position])
         self._sync(group, answers)
         return [answers[position] for position in range(len(requests))]
+
+    def _put(self, position: int, session_id: str, write: _Write) -> _Open:
+        known, path = write.state.inode, self.path(session_id)
+        descriptor = put(path, write.data, write.at, write.keep, is_new=write.is_new, inode=known)
+        state = replace(write.state, inode=os.fstat(descriptor).st_ino)
+        return _Open(position, replace(write, state=state), descriptor)
 
     def _sync(self, group: dict[str, _Open], answers: dict[int, Answer]) -> None:
         """Make durable what was written, and only then let it count."""
@@ -169,17 +177,13 @@ class SessionFiles:
 
     def _plan_acquire(self, request: Acquire) -> _Write:
         """The last batch is written once more: its own sync may have failed in an earlier process."""
-        last = last_batch(self.path(request.session_id), request.session_id)
+        last = None
+        events: list[StoredEvent] = []
+        for last in batches_of(self.path(request.session_id), request.session_id):
+            events += last.events
+        self._just_read[request.session_id] = events
         if last is None:
-            info = SessionInfo(
-                request.session_id,
-                seed_length=0,
-                parent=None,
-                epoch=1,
-                next_seq=0,
-                wake_at=None,
-                created_at=request.now_ms,
-            )
+            info = SessionInfo(request.session_id, 0, None, 1, 0, None, created_at=request.now_ms)
             data = meta_line(info)
             return _Write(_State(info, len(data)), info, data, keep=0, at=0, is_new=True)
         with self.path(request.session_id).open("rb") as file:
@@ -191,6 +195,7 @@ class SessionFiles:
         return _Write(_State(info, size), info, data, keep=last.end, at=last.start, is_new=not info.next_seq)
 
     def _plan_append(self, append: Append, *, is_held: bool) -> _Write | Outcome:
+        self._just_read.pop(append.session_id, None)
         state = self._state(append.session_id)
         if state is None or state.info.epoch != append.epoch:
             return Outcome.FENCED
@@ -212,14 +217,9 @@ class SessionFiles:
             data += event_lines(append.events, append.wake_at)
         if not data:
             return Outcome.COMMITTED  # only letting go: nothing to write
-        return _Write(
-            _State(after, state.size + len(data)),
-            Outcome.COMMITTED,
-            data,
-            keep=state.size,
-            at=state.size,
-            append=append,
-        )
+        size = state.size
+        grown = _State(after, size + len(data), state.inode)
+        return _Write(grown, Outcome.COMMITTED, data, keep=size, at=size, append=append)
 
     def _state(self, session_id: str) -> _State | None:
         """Return what is certain of a session; one that nobody holds is read from its file."""
@@ -248,18 +248,22 @@ class SessionFiles:
 
     def read(self, session_id: str, after_seq: int, types: Collection[str] | None) -> list[StoredEvent]:
         """Return a session's events; see ``Store.read``."""
-        state = self._states.get(session_id)
-        batches = batches_of(self.path(session_id), session_id)
-        first = next(batches, None)
-        if first is None:
-            raise self.unknown(session_id)
-        if types is not None and not types:
-            return []
-        found = list(first.events)
-        for batch in batches:
-            if state is not None and batch.end > state.size:
-                break  # written, and its sync failed: not certain, as long as its owner repeats it
-            found += batch.events
+        found = self._just_read.pop(session_id, None)
+        if found is None:
+            state = self._states.get(session_id)
+            batches = batches_of(self.path(session_id), session_id)
+            first = next(batches, None)
+            if first is None:
+                raise self.unknown(session_id)
+            if types is not None and not types:
+                return []
+            found = list(first.events)
+            for batch in batches:
+                if state is not None and batch.end > state.size:
+                    break  # written, and its sync failed: not certain, as long as its owner repeats it
+                found += batch.events
+        if after_seq < 0 and types is None:
+            return found
         return [event for event in found if event.seq > after_seq and (types is None or event.type in types)]
 
     def live(self, held: Collection[str]) -> list[SessionInfo]:

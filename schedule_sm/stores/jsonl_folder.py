@@ -24,8 +24,8 @@ from schedule_sm.stores.errors import (
     StoreMissingError,
     StoreReadOnlyError,
 )
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.held_lock import HeldLock
-from schedule_sm.stores.sqlite_file import fault_of
 
 MARK: Final = "schedule-sm.json"
 """The file that tells a store from any other folder."""
@@ -113,6 +113,10 @@ class HeldFolder:
         if not os.access(self.path, os.W_OK):
             raise StoreReadOnlyError(str(self.path))
 
+    def check_lock(self) -> None:
+        """See ``HeldLock.check``."""
+        self._lock.check()
+
     def release(self) -> None:
         """Let another host in; harmless when called twice."""
         self._lock.release()
@@ -132,7 +136,10 @@ def check_mark(folder: Path, *, for_reading: bool = False) -> None:
         raise NotADatabaseError(place, "it is a file, a JSONL store is a folder")
     mark = folder / MARK
     if not mark.exists():
-        if for_reading or {entry.name for entry in folder.iterdir()} - {_LOCK, _HOLDER, _NEW_MARK}:
+        names = {entry.name for entry in folder.iterdir()}
+        if names - {_LOCK, _HOLDER, _NEW_MARK} or (
+            for_reading and not names
+        ):  # else: a store that is just beginning
             raise NotADatabaseError(place, f"it is a folder without {MARK}")
         return
     try:

@@ -19,20 +19,22 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from schedule_sm.stores.errors import StoreError
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import fault_of
 
 _EVENT: Final = re.compile(
     rb'\{"seq":([0-9]+),"last":([0-9]+),"wake_at":(null|-?[0-9]+),"type":("(?:[^"\\]|\\.)*"),'
-    rb'"time":(-?[0-9]+),"(data|text)":(.*)',
+    rb'"time":(-?[0-9]+),"(?:data":(.*)|text":(.*))',
     re.DOTALL,
 )
 _SEAL: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
-_SEAL_LENGTH: Final = len(',"crc":"01234567"}')
+_SEAL_FORM: Final = b',"crc":"%08x"}'
+_SEAL_LENGTH: Final = len(_SEAL_FORM % 0)
 _NO_EVENT: Final = -1
 
 
@@ -49,23 +51,19 @@ class DamagedLineError(StoreError):
         )
         self.line = line
         self.offset = offset
+        self.detail = detail
 
 
 class _LineError(ValueError):
     """What is wrong with a line, without its place."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
+class _Event(NamedTuple):
+    """One line; a file has as many as the session has events, so this is a plain tuple."""
+
     event: StoredEvent
     last: int
-    wake_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Meta:
-    info: SessionInfo
-    """Its ``next_seq`` is that of the whole batch."""
+    wake_at: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def _number(number: int | None) -> str:
 
 def _sealed(text: str) -> bytes:
     line = text.encode("ascii")
-    return b'%b,"crc":"%08x"}\n' % (line, zlib.crc32(line))
+    return b"%b%b\n" % (line, _SEAL_FORM % zlib.crc32(line))
 
 
 def read_batches(lines: Iterable[bytes], place: str) -> Iterator[Batch]:
@@ -146,6 +144,8 @@ class _Reader:
     start: int = 0
     last: int | None = None
     """Of the batch that has begun."""
+    wake_at: bytes | None = None
+    """As its last event states it."""
     events: list[StoredEvent] = field(default_factory=list)
 
     def take(self, line: bytes, offset: int) -> Batch | None:
@@ -153,16 +153,19 @@ class _Reader:
         read = _read_line(line[:-1])
         if self.last is None:
             self.start = offset
-        if isinstance(read, _Meta):
-            self._state(read.info)
+        if isinstance(read, SessionInfo):
+            self._state(read)
         else:
-            self._add(read)
+            self._add(*read)
         assert self.info is not None
         if self.last != self.next_seq - 1:
             return None
-        self.last = None
-        events, self.events = self.events, []
-        return Batch(self.start, offset + len(line), replace(self.info, next_seq=self.next_seq), events)
+        if self.wake_at is not None:
+            self.info = replace(self.info, wake_at=None if self.wake_at == b"null" else int(self.wake_at))
+        self.info = replace(self.info, next_seq=self.next_seq)
+        batch = Batch(self.start, offset + len(line), self.info, self.events)
+        self.last, self.wake_at, self.events = None, None, []
+        return batch
 
     def _state(self, info: SessionInfo) -> None:
         if self.last is not None or info.next_seq < self.next_seq:
@@ -178,28 +181,27 @@ class _Reader:
         self.info = info
         self.last = info.next_seq - 1
 
-    def _add(self, read: _Event) -> None:
+    def _add(self, event: StoredEvent, last: int, wake_at: bytes) -> None:
         if self.info is None:
             msg = "the line that names the session is missing before it"
             raise _LineError(msg)
-        if read.event.seq != self.next_seq:
-            msg = f"event {self.next_seq} is missing before event {read.event.seq}"
+        if event.seq != self.next_seq:
+            msg = f"event {self.next_seq} is missing before event {event.seq}"
             raise _LineError(msg)
-        if read.last < read.event.seq or (self.last is not None and read.last != self.last):
+        if last < event.seq or (self.last is not None and last != self.last):
             msg = "the batch before it is incomplete"
             raise _LineError(msg)
-        self.last = read.last
+        self.last = last
         self.next_seq += 1
-        self.events.append(read.event)
-        self.info = replace(self.info, wake_at=read.wake_at)
+        self.events.append(event)
+        self.wake_at = wake_at
 
 
-def _read_line(line: bytes) -> _Event | _Meta:
-    seal = _SEAL.fullmatch(line, max(0, len(line) - _SEAL_LENGTH))
-    if seal is None or int(seal[1], 16) != zlib.crc32(line[: seal.start()]):
+def _read_line(line: bytes) -> _Event | SessionInfo:
+    text = line[:-_SEAL_LENGTH]
+    if line[-_SEAL_LENGTH:] != _SEAL_FORM % zlib.crc32(text):
         msg = "its checksum is wrong"
         raise _LineError(msg)
-    text = line[: seal.start()]
     found = _EVENT.fullmatch(text)
     try:
         return _meta(text) if found is None else _event(found)
@@ -209,15 +211,21 @@ def _read_line(line: bytes) -> _Event | _Meta:
 
 
 def _event(found: re.Match[bytes]) -> _Event:
-    seq, last, wake_at, kind, time, key, rest = found.groups()
-    body = rest.decode("ascii")
-    event = StoredEvent(int(seq), json.loads(kind), int(time), body if key == b"data" else json.loads(body))
-    return _Event(event, int(last), None if wake_at == b"null" else int(wake_at))
+    seq, last, wake_at, kind, time, data, text = found.groups()
+    body = json.loads(text) if data is None else data.decode("ascii")
+    return _Event(StoredEvent(int(seq), _type(kind), int(time), body), int(last), wake_at)
 
 
-def _meta(text: bytes) -> _Meta:
+@lru_cache(maxsize=256)
+def _type(text: bytes) -> str:
+    """Return the type that a line names; a log has few of them."""
+    name: str = json.loads(text)
+    return name
+
+
+def _meta(text: bytes) -> SessionInfo:
     said = json.loads(text + b"}")
-    info = SessionInfo(
+    return SessionInfo(
         said["session"],
         seed_length=said["seed_length"],
         parent=said["parent"],
@@ -226,7 +234,6 @@ def _meta(text: bytes) -> _Meta:
         wake_at=said["wake_at"],
         created_at=said["created_at"],
     )
-    return _Meta(info)
 
 
 def _check_cut(line: bytes) -> None:

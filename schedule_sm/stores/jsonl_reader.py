@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 
 from schedule_sm.stores.errors import FolderMissingError
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.jsonl_files import SessionFiles
-from schedule_sm.stores.jsonl_folder import check_mark, session_files
-from schedule_sm.stores.jsonl_lines import batches_of, last_batch
+from schedule_sm.stores.jsonl_folder import check_mark, file_name, session_files
+from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, last_batch
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import fault_of
 
 
 class JsonlReader:
@@ -37,22 +37,16 @@ class JsonlReader:
         self._files = SessionFiles(self.path)
         self._seen: dict[str, SessionInfo] = {}
 
-    def sessions(self) -> list[SessionInfo]:
-        """Return every session that has events, by id; O(folder).
+    def sessions(self, *, sound_only: bool = False) -> list[SessionInfo]:
+        """Return every session that has events, by id, without those in damaged files if ``sound_only``; O(folder).
 
         Raises:
-            StoreError: DamagedLineError for the first file that is damaged.
+            StoreError: DamagedLineError for the first file that is damaged, unless ``sound_only``.
         """
-        try:
-            paths = sorted(session_files(self.path))
-        except OSError as error:
-            raise fault_of(error, str(self.path)) from error
-        found: list[SessionInfo] = []
-        for path in paths:
-            last = last_batch(path)
-            if last is not None and last.info.next_seq:
-                found.append(self._seen.setdefault(last.info.id, last.info))
-        return sorted(found, key=lambda info: info.id)
+        damaged = self._look()
+        if damaged and not sound_only:
+            raise damaged[0]
+        return [info for _, info in sorted(self._seen.items()) if info.next_seq]
 
     def session(self, session_id: str) -> SessionInfo:
         """Return one session.
@@ -78,8 +72,31 @@ class JsonlReader:
                     yield event
 
     def damage(self) -> list[str]:
-        """Return nothing: whatever is wrong with a line is raised where it is read."""
-        return []
+        """Return which files are damaged and where, one line each; O(folder)."""
+        return [
+            f"{Path(error.place).name} is damaged in line {error.line} at byte {error.offset}: {error.detail}"
+            for error in self._look()
+        ]
+
+    def _look(self) -> list[DamagedLineError]:
+        """See every session once, and return what is damaged."""
+        damaged: list[DamagedLineError] = []
+        try:
+            for path in sorted(session_files(self.path)):
+                try:
+                    last = last_batch(path)
+                except DamagedLineError as error:
+                    damaged.append(error)
+                    continue
+                if last is None:
+                    continue
+                if path.name != file_name(last.info.id):
+                    damaged.append(DamagedLineError(str(path), 1, 0, f"it holds session {last.info.id!r}"))
+                    continue
+                self._seen.setdefault(last.info.id, last.info)
+        except OSError as error:
+            raise fault_of(error, str(self.path)) from error
+        return damaged
 
     def close(self) -> None:
         """Do nothing; files are open only while they are read."""

@@ -15,15 +15,15 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
-from urllib.parse import quote
 
 from schedule_sm.stores import sqlite_rows as rows
 from schedule_sm.stores.errors import FolderMissingError, StoreError, StoreIOError
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.jsonl_bytes import put, sync
 from schedule_sm.stores.jsonl_folder import file_name, sync_folder, write_mark
 from schedule_sm.stores.jsonl_lines import event_lines, meta_line
 from schedule_sm.stores.protocol import Append, NewSession, Outcome, SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import HeldFile, fault_of
+from schedule_sm.stores.sqlite_file import HeldFile, uri
 from schedule_sm.stores.sqlite_schema import migrate
 
 WholeSessions: TypeAlias = Iterable[tuple[SessionInfo, Iterable[StoredEvent]]]
@@ -142,9 +142,7 @@ def _write_rows(fresh: Path, sessions: WholeSessions) -> None:
     for suffix in ("", "-journal"):  # left by a process that was killed
         Path(f"{fresh}{suffix}").unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(
-        f"file:{quote(os.fsencode(fresh.absolute()))}?mode=rw", uri=True, isolation_level=None
-    )
+    connection = sqlite3.connect(f"{uri(fresh)}?mode=rw", uri=True, isolation_level=None)
     try:
         migrate(connection, str(fresh))
         connection.execute("PRAGMA synchronous = FULL")

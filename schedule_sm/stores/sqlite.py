@@ -14,20 +14,28 @@ import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
-from urllib.parse import quote
 
 from schedule_sm.clock import wall_ms
 from schedule_sm.stores import sqlite_rows as rows
-from schedule_sm.stores.errors import SessionHeldError, StoreBusyError, StoreClosedError, StoreError
+from schedule_sm.stores.errors import (
+    SessionHeldError,
+    StoreBusyError,
+    StoreClosedError,
+    StoreError,
+    StoreIOError,
+)
 from schedule_sm.stores.failpoints import failpoint
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.group_commit import GroupCommit
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
-from schedule_sm.stores.sqlite_file import HeldFile, fault_of, real_file
+from schedule_sm.stores.sqlite_file import HeldFile, real_file, uri
 from schedule_sm.stores.sqlite_reader import SqliteReader
 from schedule_sm.stores.sqlite_schema import check_schema, migrate
 
 BUSY_TIMEOUT_MS: Final = 2_000
 """How long a commit waits for another program's write lock; below a flush's 10 s, so that a retry fits in it."""
+_AT_ONCE_MS: Final = 50
+"""How long the engine waits for it at a time: nothing can wake it there, and a close that was left must not last."""
 
 _T = TypeVar("_T")
 _Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
@@ -48,6 +56,7 @@ class SqliteStore:
         self._held: dict[str, int] = {}
         self._groups: GroupCommit[_Operation] = GroupCommit(path, self._transact, self._close)
         self._is_unsettled = False
+        self._wal: int | None = None
         self._commits = 0
         self._appends = 0
         self.last_fault: StoreError | None = None
@@ -156,7 +165,7 @@ class SqliteStore:
     async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
         def run() -> _T:
             try:
-                return query(self._open_connection())
+                return self._patiently(lambda: query(self._open_connection()))
             except (sqlite3.Error, OSError) as error:
                 raise fault_of(error, str(self.path)) from error
 
@@ -167,8 +176,7 @@ class SqliteStore:
     def _open(self, now_ms: int) -> None:
         self._file = HeldFile(self.path, now_ms)
         try:
-            connection = self._open_connection()
-            migrate(connection, str(self.path))
+            self._patiently(lambda: migrate(self._open_connection(), str(self.path)))
         except BaseException as error:
             self._close()
             if isinstance(error, (sqlite3.Error, OSError)):
@@ -178,10 +186,11 @@ class SqliteStore:
     def _open_connection(self) -> sqlite3.Connection:
         """Return the connection, opened anew after a fault that broke it."""
         if self._connection is None:
+            self._held_file().wal()
             connection = sqlite3.connect(
-                f"file:{quote(os.fsencode(self.path.absolute()))}?mode=rw",  # it was created 0600; never create it here
+                f"{uri(self.path)}?mode=rw",  # it was created 0600; never create it here
                 uri=True,
-                timeout=self._busy_timeout_ms / 1_000,
+                timeout=min(self._busy_timeout_ms, _AT_ONCE_MS) / 1_000,
                 isolation_level=None,
             )
             try:
@@ -209,23 +218,50 @@ class SqliteStore:
                 raise StoreBusyError(str(self.path))
             self._is_unsettled = False
 
+    def _patiently(self, job: Callable[[], _T]) -> _T:
+        """Run ``job``, and again while another program has the file locked, up to the busy timeout."""
+        for _ in range(self._busy_timeout_ms // _AT_ONCE_MS - 1):
+            try:
+                return job()
+            except (sqlite3.Error, StoreBusyError) as error:
+                if self._groups.is_left or not isinstance(fault_of(error, ""), StoreBusyError):
+                    raise
+        return job()
+
+    def _begin(self) -> sqlite3.Connection:
+        connection = self._open_connection()
+        connection.execute("BEGIN IMMEDIATE")
+        if self._wal is None:
+            self._wal = self._held_file().wal()  # it is there now
+        return connection
+
+    def _check_unmoved(self) -> None:
+        """Raise if what was committed stands in a file that has lost its name; closing the connection saves a WAL."""
+        if self._held_file().wal() != self._wal:
+            raise StoreIOError(str(self.path), "another program has removed or replaced its WAL")
+
+    def _held_file(self) -> HeldFile:
+        assert self._file is not None
+        return self._file
+
     def _transact(self, operations: Sequence[_Operation]) -> list[Any]:
         """Run every operation in one transaction; a result or the error that all of them share."""
         try:
-            connection = self._open_connection()
-            changes_before = connection.total_changes
             failpoint("begin.before")
-            connection.execute("BEGIN IMMEDIATE")
+            self._held_file().check_lock()
+            connection = self._patiently(self._begin)
             failpoint("begin.after")
+            changes_before = connection.total_changes
             results = [self._run_one(connection, operation) for operation in operations]
             failpoint("commit.before")
             self._is_unsettled = True
             connection.execute("COMMIT")
+            self._check_unmoved()
             self._is_unsettled = False
             failpoint("commit.after")
         except Exception as error:  # noqa: BLE001 - whatever it was, every caller gets an answer: not committed
             self._drop_connection()
-            fault = fault_of(error, str(self.path))
+            fault = self._held_file().look_again(fault_of(error, str(self.path)))
             if self.last_fault is None or self.last_fault.code != fault.code:
                 _logger.warning("a commit failed: %s", fault)
             self.last_fault = fault
@@ -250,6 +286,7 @@ class SqliteStore:
     def _drop_connection(self) -> None:
         """Closing rolls back; the next transaction begins on a connection that no fault has touched."""
         connection, self._connection = self._connection, None
+        self._wal = None
         if connection is not None:
             try:
                 connection.close()

@@ -1,32 +1,32 @@
-"""The file behind an SQLite store: its lock, its permissions, and what each fault of the engine means.
+"""The file behind an SQLite store: its lock, its permissions, and whether it is one.
 
 The lock itself is ``held_lock``'s.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from schedule_sm.stores.errors import (
-    DiskFullError,
     FolderMissingError,
     NotADatabaseError,
-    StoreBusyError,
     StoreError,
     StoreIOError,
+    StoreLinkedError,
     StoreReadOnlyError,
 )
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.held_lock import HeldLock
 
 _logger = logging.getLogger(__name__)
 
-_MAGIC: Final = b"SQLite format 3\0"
 _PRIVATE: Final = 0o600
 
 
@@ -48,10 +48,37 @@ class HeldFile:
             raise fault_of(error, str(path)) from error
         try:
             _create_private(path)
-        except OSError as error:
+            _check_links(path)
+            self._inode = _inode(str(path))
+            _warn_if_exposed(path)
+        except (OSError, StoreLinkedError) as error:
             self.release()
             raise fault_of(error, str(path)) from error
-        _warn_if_exposed(path)
+
+    def check_lock(self) -> None:
+        """See ``HeldLock.check``."""
+        self._lock.check()
+
+    def wal(self) -> int:
+        """Return which WAL stands beside the file now: its inode, 0 for none.
+
+        Raises:
+            StoreIOError: if the file is not the one that was locked: with its WAL, another file is no database.
+        """
+        if _inode(str(self.path)) != self._inode:
+            raise StoreIOError(str(self.path), "another program has removed or replaced it")
+        return _inode(f"{self.path}-wal")
+
+    def look_again(self, fault: StoreError) -> StoreError:
+        """Return what the operating system says of the place where the engine says only that I/O failed."""
+        if not isinstance(fault, StoreIOError):
+            return fault
+        try:
+            self._lock.try_to_write()
+        except OSError as error:
+            found = fault_of(error, str(self.path))
+            return fault if isinstance(found, StoreIOError) else found
+        return fault
 
     def release(self) -> None:
         """Let another host in; harmless when called twice."""
@@ -67,8 +94,6 @@ def check_place(path: Path) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise FolderMissingError(str(folder))
-    if path.is_dir():
-        raise NotADatabaseError(str(path), "it is a folder")
     if path.exists():
         check_magic(path)
         if not os.access(path, os.W_OK):
@@ -83,15 +108,41 @@ def real_file(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(given)) if given.is_symlink() else given
 
 
-def check_magic(path: Path) -> None:
-    """Raise NotADatabaseError unless the file is empty or begins as SQLite files do."""
+def _inode(name: str) -> int:
     try:
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
-    except OSError as error:
+        return os.stat(name).st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _check_links(path: Path) -> None:
+    if path.stat().st_nlink > 1:  # the lock and the WAL go by the name
+        raise StoreLinkedError(str(path))
+
+
+def check_magic(path: Path) -> None:
+    """Raise NotADatabaseError unless the file is empty or begins as SQLite files do.
+
+    The engine looks, never this process by itself: closing any descriptor of a file drops every POSIX lock that the
+    process has on it, those of a running host's connection too. The next program that reads the file would then take
+    itself for the last one and delete the WAL under the host (https://sqlite.org/howtocorrupt.html, section 2.2).
+    """
+    if path.is_dir():
+        raise NotADatabaseError(str(path), "it is a folder")
+    if not path.is_file():
+        raise NotADatabaseError(str(path), "it is no file")
+    if not os.access(path, os.R_OK):
+        raise StoreReadOnlyError(str(path))
+    try:
+        with closing(sqlite3.connect(f"{uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
+            connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.Error as error:
         raise fault_of(error, str(path)) from error
-    if head and head != _MAGIC:
-        raise NotADatabaseError(str(path))
+
+
+def uri(path: Path) -> str:
+    """Return ``path`` as SQLite takes it, without options."""
+    return f"file:{quote(os.fsencode(path.absolute()))}"
 
 
 def _create_private(path: Path) -> None:
@@ -109,36 +160,3 @@ def _write_private(path: Path, text: str) -> None:
 def _warn_if_exposed(path: Path) -> None:
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & (stat.S_IRGRP | stat.S_IROTH):
         _logger.warning("%s can be read by other users of this machine; run `chmod 600` on it", path)
-
-
-_ERRNO_FAULTS: Final[dict[int, type[DiskFullError | StoreReadOnlyError]]] = {
-    errno.ENOSPC: DiskFullError,
-    errno.EDQUOT: DiskFullError,
-    errno.EROFS: StoreReadOnlyError,
-    errno.EACCES: StoreReadOnlyError,
-    errno.EPERM: StoreReadOnlyError,
-}
-
-_SQLITE_FAULTS: Final[
-    dict[int, type[StoreReadOnlyError | DiskFullError | StoreBusyError | NotADatabaseError]]
-] = {
-    sqlite3.SQLITE_FULL: DiskFullError,
-    sqlite3.SQLITE_READONLY: StoreReadOnlyError,
-    sqlite3.SQLITE_BUSY: StoreBusyError,
-    sqlite3.SQLITE_LOCKED: StoreBusyError,
-    sqlite3.SQLITE_NOTADB: NotADatabaseError,
-}
-
-
-def fault_of(error: Exception, place: str) -> StoreError:
-    """Return the store error that ``error`` (of SQLite or the operating system) stands for."""
-    if isinstance(error, StoreError):
-        return error
-    if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        known = None if code is None else _SQLITE_FAULTS.get(code & 0xFF)  # the low byte is the primary code
-        return StoreIOError(place, str(error)) if known is None else known(place)
-    if isinstance(error, OSError):
-        cause = _ERRNO_FAULTS.get(error.errno or 0)
-        return StoreIOError(place, error.strerror or type(error).__name__) if cause is None else cause(place)
-    return StoreIOError(place, type(error).__name__)

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 from schedule_sm.stores import sqlite_rows as rows
 from schedule_sm.stores.errors import StoreError
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import Append, Outcome
-from schedule_sm.stores.sqlite_file import HeldFile, fault_of
+from schedule_sm.stores.sqlite_file import HeldFile, real_file, uri
 from schedule_sm.stores.sqlite_schema import migrate
 
 
@@ -52,7 +52,7 @@ def import_sessions(path: str | os.PathLike[str], sessions: Sequence[NewRows], n
 
     Whatever is raised, nothing was written, and no database that was not there is left behind.
     """
-    place = Path(path)
+    place = real_file(path)
     is_new = not place.exists()
     file = HeldFile(place, now_ms)
     try:
@@ -69,9 +69,7 @@ def import_sessions(path: str | os.PathLike[str], sessions: Sequence[NewRows], n
 
 
 def _write(place: Path, sessions: Sequence[NewRows]) -> None:
-    connection = sqlite3.connect(
-        f"file:{quote(os.fsencode(place.absolute()))}?mode=rw", uri=True, timeout=2, isolation_level=None
-    )
+    connection = sqlite3.connect(f"{uri(place)}?mode=rw", uri=True, timeout=2, isolation_level=None)
     try:
         migrate(connection, str(place))
         connection.execute("PRAGMA journal_mode = WAL")

@@ -10,17 +10,16 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import TracebackType
-from urllib.parse import quote
 
 from schedule_sm.stores import sqlite_rows as rows
 from schedule_sm.stores.errors import (
     FolderMissingError,
-    NotADatabaseError,
     SessionUnknownError,
     StoreMissingError,
 )
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import check_magic, fault_of, real_file
+from schedule_sm.stores.sqlite_file import check_magic, real_file, uri
 from schedule_sm.stores.sqlite_schema import check_schema
 
 
@@ -37,8 +36,6 @@ class SqliteReader:
         place = str(self.path)
         if not self.path.parent.is_dir():
             raise FolderMissingError(str(self.path.parent))
-        if self.path.is_dir():
-            raise NotADatabaseError(place, "it is a folder")
         if not self.path.exists():
             raise StoreMissingError(place)
         check_magic(self.path)
@@ -54,7 +51,7 @@ class SqliteReader:
 
     def _snapshot(self, options: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"file:{quote(os.fsencode(self.path.absolute()))}?{options}",
+            f"{uri(self.path)}?{options}",
             uri=True,
             isolation_level=None,
             timeout=2,
@@ -67,8 +64,8 @@ class SqliteReader:
             raise
         return connection
 
-    def sessions(self) -> list[SessionInfo]:
-        """Return every session that has events, by id."""
+    def sessions(self, *, sound_only: bool = False) -> list[SessionInfo]:
+        """Return every session that has events, by id; damage is the whole file's, whatever ``sound_only`` says."""
         if not self.version:
             return []
         ids = self._query("SELECT id FROM sessions WHERE next_seq > 0 ORDER BY id")

@@ -1,19 +1,31 @@
 """One daemon thread that runs a store's jobs in order, usable with ``loop.run_in_executor``.
 
 ``ThreadPoolExecutor`` joins its threads when the interpreter ends, so a disk that hangs would keep the process for
-ever; a daemon thread lets it go. One thread, because an SQLite connection has one writer anyway.
+ever; a daemon thread is waited for LEAVE_S and let go. One thread, because an SQLite connection has one writer anyway.
 """
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
+from weakref import WeakSet
+
+LEAVE_S: Final = 1.0
+"""How long the end of the process waits for a thread that was told to end: what it holds is then closed in order."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_ending: WeakSet[threading.Thread] = WeakSet()
+
+
+@atexit.register
+def _wait_for_ends() -> None:
+    for thread in tuple(_ending):
+        thread.join(LEAVE_S)
 
 
 class WriterThread(Executor):
@@ -50,6 +62,7 @@ class WriterThread(Executor):
         """End the thread after the jobs that are queued; ``wait`` joins it."""
         if not self._is_shut:
             self._is_shut = True
+            _ending.add(self._thread)
             self._jobs.put(None)
         if wait:
             self._thread.join()

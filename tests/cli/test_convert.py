@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from schedule_sm.cli import app
 from schedule_sm.cli import convert as convert_module
 from schedule_sm.cli.exit_codes import ExitCode
 from schedule_sm.stores import jsonl_transfer
@@ -252,5 +251,7 @@ def test_a_folder_that_may_not_be_read_is_named(database: Path, monkeypatch: pyt
 
 
 def test_debug_shows_where(database: Path) -> None:
-    with pytest.raises(jsonl_transfer.TargetTakenError):
-        app.main(["--debug", "convert", str(database), str(database.parent)])
+    ran = run("--debug", "convert", database, database.parent)
+    assert ran.code == ExitCode.IMPORT_REFUSED
+    assert ran.err.startswith("Traceback")
+    assert "TargetTakenError" in ran.err

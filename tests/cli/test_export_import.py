@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from schedule_sm.cli import app, export_sessions
+from schedule_sm.cli import export_sessions
 from schedule_sm.cli.exit_codes import ExitCode
-from schedule_sm.core.errors import ScheduleLogError
 from tests.cli.running import run, stored, write_store
 from tests.core.logs import create, delete, dispatch, log
 
@@ -174,13 +173,15 @@ def test_source_that_is_missing_or_a_folder_has_its_own_line(tmp_path: Path) -> 
     assert "is a folder" in run("import", tmp_path / "a.db", tmp_path).err
 
 
-def test_debug_raises_what_is_one_line_otherwise(store: Path) -> None:
+def test_debug_shows_the_traceback_of_what_is_one_line_otherwise(store: Path) -> None:
     connection = sqlite3.connect(store)
     with connection:
         connection.execute("DELETE FROM events WHERE session = 'main' AND seq = 1")
     connection.close()
-    with pytest.raises(ScheduleLogError):
-        app.main(["--debug", "export", str(store), "--out", str(store.with_name("x"))])
+    ran = run("--debug", "export", store, "--out", store.with_name("x\x1b[31m"))
+    assert ran.code == ExitCode.CORRUPT_LOG
+    assert "ScheduleLogError" in ran.err
+    assert "\x1b" not in ran.err
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,10 @@ def test_locked_store_names_the_process_and_since_when(store: Path) -> None:
             run("import", store, "-", stdin=b'{"format":"schedule-sm/export","version":1,"sessions":0}\n'),
             ExitCode.LOCKED,
         )
+        link = store.with_name("link.db")
+        link.symlink_to(store)
+        empty = b'{"format":"schedule-sm/export","version":1,"sessions":0}\n'
+        one_line(run("import", link, "-", stdin=empty), ExitCode.LOCKED)
         assert run("inspect", store).code == ExitCode.OK
         assert run("verify", store).code == ExitCode.OK
         assert run("export", store).code == ExitCode.OK
@@ -108,6 +112,12 @@ def test_place_that_cannot_be_written_is_read_only(store: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # the tests may run as root
     one_line(run("chat", "--store", store), ExitCode.READ_ONLY, str(store), "write permission")
     one_line(run("chat", "--store", store.parent / "new.db"), ExitCode.READ_ONLY, str(store.parent))
+
+
+def test_store_with_a_second_hard_link_is_refused(store: Path) -> None:
+    store.with_name("second.db").hardlink_to(store)
+    one_line(run("chat", "--store", store), ExitCode.LINKED, "hard link", "remove that name")
+    assert run("inspect", store).code == ExitCode.OK
 
 
 @pytest.mark.parametrize("command", READERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from schedule_sm.stores.failpoints import FAILPOINTS
 from schedule_sm.testing.travel import START
 from tests.crash.judge import facts, judge, judge_finished
+from tests.crash.kinds import place_of
 from tests.crash.life import LIFE_TIME_S, Plan
 from tests.crash.nursery import Nursery
 
@@ -17,9 +19,9 @@ from tests.crash.nursery import Nursery
 class Campaign:
     """Lives, one after the other, on one store; each is judged."""
 
-    def __init__(self, nursery: Nursery, folder: Path, seed: int) -> None:
+    def __init__(self, nursery: Nursery, folder: Path, seed: int, kind: str) -> None:
         self._nursery = nursery
-        self.path = folder / f"{seed}.db"
+        self.path = place_of(folder, f"{seed}", kind)
         self.witness = folder / f"{seed}.witness"
         self._seed = seed
         self._lives = 0
@@ -64,12 +66,12 @@ class Campaign:
         return Counter([fact for fact in facts(self.witness) if fact["what"] == "hits"][-1]["hits"])
 
 
-def random_kills(nursery: Nursery, folder: Path, *, kills: int, seed: int) -> Counter[str]:
+def random_kills(nursery: Nursery, folder: Path, kind: str, *, kills: int, seed: int) -> Counter[str]:
     """Kill ``kills`` lives at random places or moments, and return how often where; raises at the first fault."""
     chance = random.Random(seed)
     where: Counter[str] = Counter()
     while sum(where.values()) < kills:
-        campaign = Campaign(nursery, folder, chance.randrange(1_000_000_000))
+        campaign = Campaign(nursery, folder, chance.randrange(1_000_000_000), kind)
         for _ in range(chance.randint(1, 12)):
             if chance.random() < 0.25:
                 place, hit, after_ms = None, 1, chance.uniform(0.5, 250)
@@ -78,6 +80,6 @@ def random_kills(nursery: Nursery, folder: Path, *, kills: int, seed: int) -> Co
             if campaign.live(place, hit, kill_after_ms=after_ms):
                 where[place or "at a random moment"] += 1
         campaign.live(steps=2)
-        for left in folder.glob(f"{campaign.path.stem}.*"):
-            left.unlink()
+        for left in folder.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     return where

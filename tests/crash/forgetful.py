@@ -1,4 +1,4 @@
-"""A host with an in-memory inbox on the real SQLite store: it has the window that DESIGN section 1 states, no other.
+"""A host with an in-memory inbox on a real store: it has the window that DESIGN section 1 states, no other.
 
 ``forgetful_life`` is one life of it, killed or not; ``judge_window`` says how often the window was hit, and that nothing
 else happened.
@@ -17,9 +17,9 @@ from schedule_sm.embedded.durability import SessionWriter
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
 from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.protocol import NewSession
-from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.testing.travel import START, Travel, run_virtual
 from tests.crash.judge import Story, facts, read_logs
+from tests.crash.kinds import open_store
 from tests.crash.life import LIFE_TIME_S, Plan, Witness, prepare_to_die
 from tests.minimal_host import Agent, MinimalHost, Session
 
@@ -57,7 +57,7 @@ class ForgetfulHost(MinimalHost):
 
 
 async def _live(plan: Plan, travel: Travel, witness: Witness) -> None:
-    store = await SqliteStore.open(plan.path)
+    store = await open_store(Path(plan.path))
     info = await store.acquire("s", wall_ms())
     log = EncodedLog(await store.read("s"))
     host = ForgetfulHost()

@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from schedule_sm.cli.options import Reader, open_reader
 from schedule_sm.cli.session_check import check_session
 from schedule_sm.core.framing import render_reminder_framing
 from schedule_sm.core.instants import parse_instant
 from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED, WITHDRAWN
 from schedule_sm.stores.protocol import SessionInfo
-from schedule_sm.stores.sqlite_reader import SqliteReader
 
 
 class Story:
@@ -72,7 +72,7 @@ class Story:
 
 def read(path: Path) -> dict[str, Story]:
     """Read every session of the store, after ``verify``."""
-    with SqliteReader(path) as reader:
+    with open_reader(path) as reader:
         assert reader.damage() == []
         for info in reader.sessions():
             found = [finding.sentence() for finding in check_session(info, reader.events(info.id))]
@@ -82,13 +82,18 @@ def read(path: Path) -> dict[str, Story]:
 
 def read_logs(path: Path) -> dict[str, Story]:
     """Read every session of the store as it stands."""
-    if not path.exists():
+    if not _is_begun(path):
         return {}
-    with SqliteReader(path) as reader:
+    with open_reader(path) as reader:
         return {info.id: _read_session(reader, info) for info in reader.sessions()}
 
 
-def _read_session(reader: SqliteReader, info: SessionInfo) -> Story:
+def _is_begun(path: Path) -> bool:
+    """Whether there is a store: a host may have been killed before its first file."""
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
+
+
+def _read_session(reader: Reader, info: SessionInfo) -> Story:
     return Story(
         [
             {"type": event.type, "time": event.time, "data": json.loads(event.body)}
@@ -106,7 +111,7 @@ def facts(witness: Path) -> list[dict[str, Any]]:
 
 def judge(path: Path, witness: Path) -> dict[str, Story]:
     """Check the store against the witness; raises AssertionError with what is wrong."""
-    stories = read(path) if path.exists() else {}
+    stories = read(path) if _is_begun(path) else {}
     for story in stories.values():
         story.check()
     for fact in facts(witness):

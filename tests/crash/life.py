@@ -1,4 +1,4 @@
-"""One life of a host process: the real embedded host on a real SQLite file, busy until it is killed or closes.
+"""One life of a host process: the real embedded host on a real store, busy until it is killed or closes.
 
 Virtual time, so that an hour takes a moment; what the host confirmed to anybody goes to a witness file at once, by
 ``write(2)``, which a SIGKILL does not take back. ``judge`` holds the log against it.
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from schedule_sm.embedded import LiveSession, ScheduleHost, TurnOutput
@@ -23,6 +24,7 @@ from schedule_sm.embedded.inbox import TURN_ENDED, TURN_STARTED
 from schedule_sm.stores.failpoints import set_failpoint_hook
 from schedule_sm.testing.travel import START, Travel, run_virtual
 from schedule_sm.tool_spec import ToolSpec
+from tests.crash.kinds import open_store
 from tests.embedded.scripted import by_agent, tool
 
 MAIN, OTHER = "main", "other"
@@ -125,13 +127,15 @@ class Life:
         self._holding: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
-        async with ScheduleHost.open(self._plan.path, runner=Runner(self._witness)) as host:
+        store = await open_store(Path(self._plan.path))
+        async with ScheduleHost.open(store=store, runner=Runner(self._witness)) as host:
             for session_id in (MAIN, OTHER):
                 await self._open(host, session_id)
             for step in range(self._plan.steps):
                 await self._step(host, step)
             await self._end_holding()
             await self._travel(LIFE_TIME_S / 2)
+        await store.close()
         self._witness.say("closed")
 
     async def _open(self, host: ScheduleHost, session_id: str) -> None:

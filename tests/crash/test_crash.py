@@ -11,10 +11,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from schedule_sm.stores.failpoints import FAILPOINTS
+from schedule_sm.stores.jsonl_reader import JsonlReader
 from schedule_sm.stores.sqlite_reader import SqliteReader
 from tests.crash.campaign import Campaign, random_kills
 from tests.crash.forgetful import judge_window
 from tests.crash.judge import read_logs
+from tests.crash.kinds import KINDS, place_of
 from tests.crash.life import Plan
 from tests.crash.nursery import Nursery, nursery
 
@@ -37,11 +39,17 @@ def folder() -> Iterator[Path]:
         yield Path(place)
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of store in turn."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def hits(started: Nursery) -> Counter[str]:
+def hits(started: Nursery, kind: str) -> Counter[str]:
     """How often a life that is not killed passes each failpoint."""
     with TemporaryDirectory(prefix="schedule-sm-crash.") as place:
-        campaign = Campaign(started, Path(place), 1)
+        campaign = Campaign(started, Path(place), 1, kind)
         assert campaign.live(seed=SEED) is False
         return campaign.hits()
 
@@ -54,18 +62,18 @@ def test_a_life_without_a_kill_passes_every_failpoint(hits: Counter[str]) -> Non
 @pytest.mark.parametrize("name", FAILPOINTS)
 @pytest.mark.timeout(60)  # real processes: three forks of some 0.1 s each, more under load
 def test_killed_at_a_failpoint_nothing_is_lost_and_nothing_comes_twice(
-    started: Nursery, hits: Counter[str], folder: Path, name: str
+    started: Nursery, hits: Counter[str], folder: Path, kind: str, name: str
 ) -> None:
-    campaign = Campaign(started, folder, 1)
+    campaign = Campaign(started, folder, 1, kind)
     assert campaign.live(name, (hits[name] + 1) // 2, seed=SEED) is True
     campaign.live(name)  # the first time in recovery; dispose.* may lie behind what this life reaches
     assert campaign.live(steps=1) is False
 
 
 @pytest.mark.timeout(60)  # real processes: a dozen forks of some 0.1 s each
-def test_ten_crashes_in_a_row_during_recovery_lose_nothing(started: Nursery, folder: Path) -> None:
+def test_ten_crashes_in_a_row_during_recovery_lose_nothing(started: Nursery, folder: Path, kind: str) -> None:
     chance = random.Random(SEED)
-    campaign = Campaign(started, folder, 1)
+    campaign = Campaign(started, folder, 1, kind)
     assert campaign.live("release.after", 2, seed=SEED)
     early = (
         "begin.after",
@@ -82,16 +90,16 @@ def test_ten_crashes_in_a_row_during_recovery_lose_nothing(started: Nursery, fol
 
 
 @pytest.mark.timeout(60)  # real processes, about 20 forks
-def test_random_kills_lose_nothing(started: Nursery, folder: Path) -> None:
-    where = random_kills(started, folder, kills=10, seed=SEED)
+def test_random_kills_lose_nothing(started: Nursery, folder: Path, kind: str) -> None:
+    where = random_kills(started, folder, kind, kills=10, seed=SEED)
     assert sum(where.values()) >= 10
 
 
 @pytest.mark.timeout(60)  # real processes: some twenty forks of some 0.1 s each
 def test_an_in_memory_inbox_repeats_only_what_was_queued_and_not_yet_recorded(
-    started: Nursery, folder: Path
+    started: Nursery, folder: Path, kind: str
 ) -> None:
-    path, witness = folder / "forgetful.db", folder / "witness"
+    path, witness = place_of(folder, "forgetful", kind), folder / "witness"
     places = (
         "followup.before",
         "followup.after",
@@ -113,10 +121,16 @@ def test_an_in_memory_inbox_repeats_only_what_was_queued_and_not_yet_recorded(
     assert story.created.keys() == story.ended.keys()
 
 
-def test_a_file_without_tables_yet_is_read_as_empty(folder: Path) -> None:
+def test_a_store_without_its_first_commit_is_read_as_empty(folder: Path) -> None:
     """What a host leaves behind that is killed before its first commit."""
     path = folder / "agent.db"
     path.touch()
     with SqliteReader(path) as reader:
+        assert reader.damage() == []
+        assert reader.sessions() == []
+    begun = folder / "agent.sessions"
+    begun.mkdir()
+    (begun / ".lock").touch()
+    with JsonlReader(begun) as reader:
         assert reader.damage() == []
         assert reader.sessions() == []

@@ -180,3 +180,17 @@ async def test_letting_go_is_bounded(travel) -> None:
 
 def test_append_is_a_value() -> None:
     assert Append("s", 1, 0, (), None) == Append("s", 1, 0, (), None)
+
+
+@pytest.mark.asyncio
+async def test_a_write_that_the_store_itself_cancels_is_repeated(travel) -> None:
+    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    store = ScriptedStore(gate)
+    writer, _, news = await writer_on(store)
+    flushing = asyncio.ensure_future(writer.flush())
+    await travel.settle()
+    gate.cancel()
+    assert await flushing is False
+    await travel(1)
+    assert news == [True], "nobody asked again"
+    assert writer.durable == 1

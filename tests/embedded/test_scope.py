@@ -42,7 +42,7 @@ async def test_closing_undoes_in_reverse_order_and_nothing_stops_it(caplog: pyte
     await ctx.close()
     await ctx.close()
     assert done == ["late", "broken", "async", "first"]
-    assert caplog.text.count("something deferred on scope test raised") == 2
+    assert caplog.text.count("something deferred on scope 'test' raised") == 2
 
 
 @pytest.mark.asyncio

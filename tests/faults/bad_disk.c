@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { WRITE = 1, SYNC = 2, SLOTS = 16, FILES = 256, LENGTH = 512 };
+enum { WRITE = 1, SYNC = 2, SLOTS = 32, FILES = 256, LENGTH = 512 };
 
 static struct { char part[LENGTH]; int error; volatile int what; } slots[SLOTS];
 static struct { char path[LENGTH]; long unsynced; } files[FILES];

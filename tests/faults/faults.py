@@ -42,11 +42,11 @@ class PreloadedFault:
 
 
 def unsynced_bytes(path: Path) -> int:
-    """Return how much of a WAL was written and not synced with success; 0 without the preloaded library."""
+    """Return how much of a WAL or of a folder was written and not synced with success; 0 without the library."""
     library = _library()
     if not hasattr(library, "bad_disk_unsynced"):
         return 0
-    return int(library.bad_disk_unsynced(os.fsencode(f"{path}-wal")))
+    return int(library.bad_disk_unsynced(os.fsencode(path if path.is_dir() else f"{path}-wal")))
 
 
 def _library() -> ctypes.CDLL:

@@ -7,6 +7,7 @@ event loop is torn down under it; ``locked`` is ended by Ctrl-C while another pr
 from __future__ import annotations
 
 import asyncio
+import atexit
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,32 +21,36 @@ async def _hold(_text: str, _tools: Any) -> None:
     await asyncio.Event().wait()
 
 
-async def _use(host: ScheduleHost, path: Path, how: str) -> None:
+async def _use(host: ScheduleHost, path: Path, how: str, in_use: asyncio.Event) -> None:
     session = await host.session("s")
     create = by_agent(session.agent)["create"]
     assert "scheduledAt" in (await create.invoke({"prompt": "kept", "after_seconds": 3_600})).value
+    lock = WriteLock()
     async with asyncio.TaskGroup() as tasks:
         if how in ("busy", "locked"):
             tasks.create_task(session.send("hold"))
             await asyncio.sleep(0.05)  # the turn begins
         if how == "locked":
-            lock = WriteLock()
             lock.begin(path)
+            atexit.register(lock.end)  # in force to the very end, and no leak of this program's own
             tasks.create_task(create.invoke({"prompt": "during", "after_seconds": 3_600}))
             await asyncio.sleep(0.05)  # the commit waits for the lock
         print("ready", flush=True)  # noqa: T201 - the answer to the parent
+        in_use.set()
         await asyncio.Event().wait()
 
 
 async def _main(path: Path, how: str) -> None:
+    in_use = asyncio.Event()
     opened = ScheduleHost.open(path, runner=ScriptedRunner(_hold))
     if how == "left":
         host = await opened.__aenter__()
-        using = asyncio.ensure_future(_use(host, path, "busy"))
-        await asyncio.wait({using}, timeout=0.2)  # it is in use then
+        using = asyncio.ensure_future(_use(host, path, "busy", in_use))
+        await in_use.wait()
+        assert not using.done()
         return
     async with opened as host:
-        await _use(host, path, how)
+        await _use(host, path, how, in_use)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import pytest
 
 from schedule_sm.embedded import ScheduleHost
 from schedule_sm.stores import group_commit, jsonl_bytes, jsonl_files
+from schedule_sm.stores.errors import StoreLinkedError
 from schedule_sm.stores.jsonl import JsonlStore
 from schedule_sm.stores.jsonl_folder import file_name
 from schedule_sm.stores.jsonl_lines import DamagedLineError
@@ -256,9 +257,9 @@ async def test_a_batch_that_could_neither_be_synced_nor_cut_is_written_anew(
     puts: list[tuple[int, int]] = []
     put = jsonl_bytes.put
 
-    def noting(path: Path, data: bytes, at: int, keep: int, *, is_new: bool) -> int:
+    def noting(path: Path, data: bytes, at: int, keep: int, **others: Any) -> int:
         puts.append((at, keep))
-        return put(path, data, at, keep, is_new=is_new)
+        return put(path, data, at, keep, **others)
 
     monkeypatch.setattr(jsonl_files, "put", noting)
     store = await JsonlStore.open(tmp_path / "store")
@@ -352,6 +353,7 @@ async def test_the_embedded_host_lives_on_it_and_comes_back(tmp_path: Path) -> N
 
 KILLED = """
 import asyncio, os, signal, sys
+from schedule_sm.stores.errors import StoreLinkedError
 from schedule_sm.stores.jsonl import JsonlStore
 from schedule_sm.testing.store_contract import NOW_MS, append_of
 async def main():
@@ -389,3 +391,43 @@ async def test_every_file_is_private(tmp_path: Path) -> None:
         os.umask(before)
     assert set(modes.values()) == {0o600}, modes
     assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
+
+
+@pytest.mark.asyncio
+async def test_a_file_replaced_under_a_running_store_is_left_alone_until_its_session_is_opened_again(
+    tmp_path: Path,
+) -> None:
+    store = await JsonlStore.open(tmp_path / "store")
+    info = await store.acquire("s", NOW_MS)
+    assert list(await store.append([append_of(info, 2)])) == [Outcome.COMMITTED]
+    file = tmp_path / "store" / "s.jsonl"
+    copy = tmp_path / "copy"
+    copy.write_bytes(file.read_bytes())
+    copy.replace(file)
+    before = file.read_bytes()
+    later = append_of(replace(info, next_seq=2), 1)
+    assert list(await store.append([later])) == [Outcome.UNKNOWN]
+    assert store.last_fault is not None
+    assert "replaced" in str(store.last_fault)
+    assert file.read_bytes() == before
+    await store.append([Append("s", info.epoch, -1, (), None, let_go=True)])
+    again = await store.acquire("s", NOW_MS)
+    assert again.next_seq == 2
+    assert list(await store.append([append_of(again, 1)])) == [Outcome.COMMITTED]
+    await store.close()
+
+
+@pytest.mark.asyncio
+async def test_a_session_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    """A copy made of hard links would change with the store, or be written by a second host."""
+    store = await JsonlStore.open(tmp_path / "store")
+    info = await store.acquire("s", NOW_MS)
+    assert list(await store.append([append_of(info)])) == [Outcome.COMMITTED]
+    link = tmp_path / "s.jsonl"
+    link.hardlink_to(tmp_path / "store" / "s.jsonl")
+    later = append_of(replace(info, next_seq=1))
+    assert list(await store.append([later])) == [Outcome.UNKNOWN]
+    assert isinstance(store.last_fault, StoreLinkedError)
+    link.unlink()
+    assert list(await store.append([later])) == [Outcome.COMMITTED]
+    await store.close()

@@ -15,9 +15,9 @@ import pytest
 
 from schedule_sm.stores.errors import DiskFullError, SessionUnknownError, StoreBusyError
 from schedule_sm.stores.failpoints import set_failpoint_hook
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo
 from schedule_sm.stores.sqlite import SqliteStore
-from schedule_sm.stores.sqlite_file import fault_of
 from schedule_sm.testing.store_contract import NOW_MS, append_of, stored_event
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ from schedule_sm.stores.errors import (
     NotADatabaseError,
     SessionUnknownError,
     StoreError,
+    StoreLinkedError,
     StoreLockedError,
     StoreMissingError,
     StoreReadOnlyError,
 )
+from schedule_sm.stores.protocol import Outcome
 from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.testing.store_contract import NOW_MS, append_of
 
@@ -117,15 +121,17 @@ async def test_a_second_host_is_told_who_holds_the_file(tmp_path: Path) -> None:
     assert caught.value.pid == os.getpid()
     assert caught.value.since_ms is not None
     assert f"process {os.getpid()} since 20" in str(caught.value)
-    (tmp_path / "a.db.holder").write_text("garbage")
-    with pytest.raises(StoreLockedError, match="another host"):
-        await SqliteStore.open(tmp_path / "a.db")
+    for garbage in ("garbage", '{"pid": 1, "since": 1e300}', '{"pid": 1, "since": 999999999999999999}'):
+        (tmp_path / "a.db.holder").write_text(garbage)
+        with pytest.raises(StoreLockedError, match="another host"):
+            await SqliteStore.open(tmp_path / "a.db")
     await store.close()
     await (await SqliteStore.open(tmp_path / "a.db")).close()
 
 
 HOLD_AND_DIE = """
 import asyncio, os, signal, sys
+from schedule_sm.stores.protocol import Outcome
 from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.testing.store_contract import NOW_MS, append_of
 async def main():
@@ -289,3 +295,112 @@ async def test_reading_a_file_that_nobody_uses_leaves_nothing_beside_it(tmp_path
     with SqliteStore.open_read_only(tmp_path / "a.db") as reader:
         assert reader.sessions() == []
     assert names_in(tmp_path) == before
+
+
+@pytest.mark.asyncio
+async def test_second_hard_link_to_a_store_is_refused(tmp_path: Path) -> None:
+    """The lock and the WAL go by the name: two hosts would write one file."""
+    file, link = tmp_path / "a.db", tmp_path / "b.db"
+    store = await SqliteStore.open(file)
+    link.hardlink_to(file)
+    error = await refused_under(link)
+    assert "hard link" in str(error)
+    await store.close()
+    await refused_under(file)
+    link.unlink()
+    await (await SqliteStore.open(file)).close()
+
+
+async def refused_under(path: Path) -> StoreLinkedError:
+    with pytest.raises(StoreLinkedError) as caught:
+        await SqliteStore.open(path)
+    return caught.value
+
+
+READ_AND_LEAVE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+connection.close()
+"""
+
+
+@pytest.mark.parametrize("look", [SqliteStore.open, SqliteStore.open_read_only])
+@pytest.mark.slow
+@pytest.mark.asyncio
+async def test_a_second_look_at_the_file_in_the_host_s_process_keeps_the_engine_s_locks(
+    tmp_path: Path, look: Any
+) -> None:
+    """Without them the next program that reads the file deletes the WAL, and with it what is confirmed later."""
+    path = tmp_path / "a.db"
+    store = await SqliteStore.open(path)
+    info = await store.acquire("s", NOW_MS)
+    assert list(await store.append([append_of(info, 2)])) == [Outcome.COMMITTED]
+    if look == SqliteStore.open:
+        with pytest.raises(StoreLockedError):
+            await SqliteStore.open(path)
+    else:
+        SqliteStore.open_read_only(path).close()
+    other = subprocess.run([sys.executable, "-c", READ_AND_LEAVE, str(path)], capture_output=True, check=True)  # noqa: ASYNC221 - nothing else runs
+    assert other.stdout == b"2\n"
+    assert os.path.exists(f"{path}-wal")  # noqa: ASYNC240 - as above
+    await store.close()
+
+
+@pytest.mark.parametrize("lost", ["-wal", ""])
+@pytest.mark.asyncio
+async def test_what_is_written_behind_the_back_of_a_name_is_never_confirmed(
+    tmp_path: Path, lost: str
+) -> None:
+    path = tmp_path / "a.db"
+    store = await SqliteStore.open(path)
+    info = await store.acquire("s", NOW_MS)
+    assert list(await store.append([append_of(info, 2)])) == [Outcome.COMMITTED]
+    os.unlink(f"{path}{lost}")
+    later = append_of(replace(info, next_seq=2), 1)
+    assert list(await store.append([later])) == [Outcome.UNKNOWN]
+    again = list(await store.append([later]))
+    if lost:
+        assert again == [Outcome.COMMITTED], "the WAL was saved into the database"
+        with SqliteStore.open_read_only(path) as reader:
+            assert reader.session("s").next_seq == 3
+    else:
+        assert again == [Outcome.UNKNOWN], "there is no file any more"
+    await store.close()
+
+
+@pytest.mark.asyncio
+async def test_a_file_put_in_place_of_the_store_s_is_not_taken_for_it(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.db", tmp_path / "b.db"
+    store = await SqliteStore.open(path)
+    info = await store.acquire("s", NOW_MS)
+    assert list(await store.append([append_of(info, 2)])) == [Outcome.COMMITTED]
+    await (await SqliteStore.open(other)).close()
+    other.replace(path)
+    later = append_of(replace(info, next_seq=2), 1)
+    assert list(await store.append([later])) == [Outcome.UNKNOWN]
+    assert list(await store.append([later])) == [Outcome.UNKNOWN]
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as found:
+        assert found.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+    found.close()
+    await store.close()
+
+
+@pytest.mark.asyncio
+async def test_a_close_that_was_cancelled_waits_no_longer_for_another_programs_lock(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    store = await SqliteStore.open(path, busy_timeout_ms=60_000)
+    info = await store.acquire("s", NOW_MS)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writing = asyncio.ensure_future(store.append([append_of(info)]))
+    closing = asyncio.ensure_future(store.close())
+    await asyncio.wait({closing}, timeout=0.1)  # the commit waits for the lock by now
+    closing.cancel()
+    assert await writing == [Outcome.UNKNOWN]
+    thread = store._groups._thread._thread
+    await asyncio.to_thread(thread.join, 5)
+    assert not thread.is_alive()
+    assert store._connection is None
+    other.close()
+    await (await SqliteStore.open(path)).close()
