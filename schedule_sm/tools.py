@@ -26,7 +26,6 @@ from schedule_sm.core.records import (
     check_after_seconds,
     check_id,
     create_after_record,
-    schedule_view,
 )
 from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, Dispose, ToolResult
@@ -215,7 +214,9 @@ class AgentTools:
         except Exception as error:  # noqa: BLE001 - durable already; only "overdue" depends on this reading
             warn("owner", "the clock cannot be read", self.agent, error)
             now_ms = record.target_ms - record.after_seconds * 1_000
-        return schedule_view(record, now_ms).model_dump(mode="json", by_alias=True)
+        return _view(
+            record.id, record.prompt, record.after_seconds, record.scheduled_at, now_ms >= record.target_ms
+        )
 
     async def list(self, arguments: Mapping[str, Any], ids: CallIds) -> Value:
         """List the active reminders in create order."""
@@ -243,22 +244,24 @@ _Work: TypeAlias = Callable[[Transaction], Awaitable[Value]]
 
 
 def list_views(projection: Projection, now_ms: int) -> list[Value]:
-    """Return the canonical views of every active reminder at one ``now_ms``, in create order.
-
-    Built without a model each: a session may hold 10,000 of them.
-    """
+    """Return the canonical views of every active reminder at one ``now_ms``, in create order."""
     return [
-        {
-            "id": entry.id,
-            "kind": "after",
-            "prompt": entry.prompt,
-            "afterSeconds": entry.after_seconds,
-            "scheduledAt": entry.scheduled_at,
-            "state": "overdue" if now_ms >= entry.rank[0] else "scheduled",
-            "deliveryMode": DELIVERY_MODE,
-        }
+        _view(entry.id, entry.prompt, entry.after_seconds, entry.scheduled_at, now_ms >= entry.rank[0])
         for entry in projection
     ]
+
+
+def _view(schedule_id: str, prompt: str, after_seconds: int, scheduled_at: str, is_overdue: bool) -> Value:  # noqa: FBT001 - called for each of 10,000
+    """Return what ``schedule_view`` would dump, without a model: the first use of one builds its validator."""
+    return {
+        "id": schedule_id,
+        "kind": "after",
+        "prompt": prompt,
+        "afterSeconds": after_seconds,
+        "scheduledAt": scheduled_at,
+        "state": "overdue" if is_overdue else "scheduled",
+        "deliveryMode": DELIVERY_MODE,
+    }
 
 
 def _is_id(arguments: Mapping[str, Any]) -> bool:

@@ -1,38 +1,28 @@
-"""The command line's root: global options, errors as one line, and the commands, each mounted by name.
+"""The command line's root: global options, and errors as one line; the commands are named in ``commands``.
 
-A command lives in a file of its own. Errors say the next step on stderr; a traceback is shown with ``--debug`` only.
+Imports that only some runs need stand where they are needed, so that ``--help`` comes at once. Errors say the next
+step on stderr; a traceback is shown with ``--debug`` only.
 """
 
 from __future__ import annotations
 
-import functools
-import os
 import sys
-from collections.abc import Callable
-from importlib.metadata import version
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from schedule_sm.cli.chat import chat
-from schedule_sm.cli.convert import convert
-from schedule_sm.cli.demo import demo
-from schedule_sm.cli.diagrams import diagrams
+from schedule_sm.cli.commands import LazyCommands, forget_stdout
 from schedule_sm.cli.exit_codes import ExitCode, exit_code_of, table
-from schedule_sm.cli.export_sessions import export
-from schedule_sm.cli.import_sessions import import_
-from schedule_sm.cli.inspect import inspect
-from schedule_sm.cli.rendering import make_output_forgiving, visible
-from schedule_sm.cli.verify import verify
+from schedule_sm.cli.rendering import make_output_forgiving, visible, visible_lines
 from schedule_sm.cli.warnings_to_stderr import show_warnings
 from schedule_sm.core.errors import ScheduleError
-from schedule_sm.stores.sqlite_file import fault_of
 
 _ClickError: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 """Base of the errors about arguments: click's own, or the copy of click inside newer releases of Typer."""
 
 app = typer.Typer(
     name="schedule-sm",
+    cls=LazyCommands,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog=f"\b\nExit codes:\n{table()}",
@@ -41,6 +31,8 @@ app = typer.Typer(
 
 def _show_version(value: bool) -> None:  # noqa: FBT001 - Typer's callback
     if value:
+        from importlib.metadata import version
+
         typer.echo(f"schedule-sm {version('schedule-sm')}")
         raise typer.Exit
 
@@ -52,38 +44,14 @@ def _root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
     _debug: Annotated[  # noqa: FBT002 - as above
-        bool, typer.Option("--debug", help="Show the traceback of an error; stands before the command.")
+        bool,
+        typer.Option("--debug", help="Show an error's traceback, same exit code; stands before the command."),
     ] = False,
 ) -> None:
     """Durable one-shot reminders for live agents.
 
     Example: schedule-sm demo
     """
-
-
-def mount(name: str, command: Callable[..., None]) -> None:
-    """Offer ``command`` under ``name``; if the reader of its output goes away, it ends without a word."""
-
-    @functools.wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-            sys.stdout.flush()
-        except BrokenPipeError as error:
-            _forget_stdout()
-            raise typer.Exit(ExitCode.PIPE_CLOSED) from error
-
-    app.command(name)(guarded)
-
-
-mount("demo", demo)
-mount("chat", chat)
-mount("inspect", inspect)
-mount("verify", verify)
-mount("export", export)
-mount("import", import_)
-mount("convert", convert)
-mount("diagrams", diagrams)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -95,15 +63,18 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = app(args=given or ["--help"], prog_name="schedule-sm", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_stdout()
+        forget_stdout()
         sys.exit(ExitCode.PIPE_CLOSED)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(ExitCode.INTERRUPTED)
-    except Exception as error:  # the one line that people see; --debug shows the rest
-        if wants_traceback(given):
-            raise
+    except Exception as error:  # noqa: BLE001 - the one line that people see; --debug shows the rest
         line, code = _told(error)
-        typer.echo(f"schedule-sm: {visible(' '.join(line.split()))}", err=True)
+        shown = f"schedule-sm: {visible(' '.join(line.split()))}"
+        if wants_traceback(given):
+            import traceback
+
+            shown = visible_lines("".join(traceback.format_exception(error)).rstrip())
+        typer.echo(shown, err=True)
         sys.exit(code)
     sys.exit(code or 0)
 
@@ -120,19 +91,14 @@ def _told(error: Exception) -> tuple[str, int]:
     if isinstance(
         error, OSError
     ):  # stdout on a full disk; what is read or written by name has its own errors
+        from schedule_sm.stores.faults import fault_of
+
         fault = fault_of(error, str(error.filename or "the output"))
         return fault.message, exit_code_of(fault.code)
     return (
         f"internal error ({type(error).__name__}); put --debug before the command to see where",
         ExitCode.FAILED,
     )
-
-
-def _forget_stdout() -> None:
-    """The reader of our output has gone; keep the interpreter from complaining when it flushes at exit."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
 
 
 def wants_traceback(arguments: list[str]) -> bool:

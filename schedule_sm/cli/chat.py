@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+from schedule_sm.cli.chat_model import model_runner
 from schedule_sm.cli.conversation import Conversation
 from schedule_sm.cli.exit_codes import ExitCode
 from schedule_sm.cli.options import check_session_id, complete_session
 from schedule_sm.cli.rendering import visible
 from schedule_sm.cli.screens import LineScreen, PromptScreen, choose_screen
+from schedule_sm.cli.signals import first_signal
 from schedule_sm.clock import wall_ms
 from schedule_sm.core.errors import ScheduleError
-from schedule_sm.embedded.builtin_runner import BuiltinRunner
+from schedule_sm.embedded.builtin_runner import HELP, BuiltinRunner
 from schedule_sm.embedded.runtime import ScheduleHost
 from schedule_sm.stores.errors import StoreError, StoreIOError
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.sqlite import SqliteStore
-from schedule_sm.stores.sqlite_file import fault_of
 
 
 class UnwrittenError(ScheduleError):
@@ -73,6 +73,13 @@ def chat(
             help="At the end of piped input, stay this long for reminders not due yet.",
         ),
     ] = 0.0,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROVIDER:NAME",
+            help="Talk to this model through pydantic-ai, such as openai:gpt-5, instead of to the built-in agent.",
+        ),
+    ] = None,
 ) -> None:
     """Talk to the built-in agent; it understands "remind me in 10 minutes to stretch".
 
@@ -83,21 +90,26 @@ def chat(
     answer plain lines. At the end of input every request has been answered and every reminder that is due by then is
     delivered; later ones stay in the store, unless --wait gives them time.
 
+    --model needs the extra pydantic-ai, the provider's package and its key in the environment; what is missing is
+    named. Each turn, a reminder's too, is then a call of that model. --model test is a model without a provider.
+
     Example: schedule-sm chat --store agent.db
     """
     path = _default_store() if store is None else store
-    code = asyncio.run(_chat(path, session, wait))
+    code = asyncio.run(_chat(path, session, wait, model))
     if code:
         raise typer.Exit(code)
 
 
-async def _chat(path: Path, session_id: str, wait_s: float) -> int:
+async def _chat(path: Path, session_id: str, wait_s: float, model: str | None) -> int:
     """Chat until somebody leaves, the input ends or a signal comes; returns the exit code."""
+    runner = BuiltinRunner() if model is None else model_runner(model)
+    introduction = HELP if model is None else f"I am {visible(model)}, and I keep reminders."
     screen = choose_screen()
-    with _signals() as signalled:
-        async with ScheduleHost.open(path, runner=BuiltinRunner()) as host:
+    with first_signal() as signalled:
+        async with ScheduleHost.open(path, runner=runner) as host:
             live = await host.session(session_id)
-            conversation = Conversation(live, screen)
+            conversation = Conversation(live, screen, introduction)
             with screen.open():
                 if screen.is_interactive:
                     where = f"session {visible(session_id)} in {visible(str(path))}; /help tells what I understand"
@@ -166,40 +178,6 @@ async def _with_patience(ending: Coroutine[Any, Any, None], notice: str) -> None
     if not done:
         typer.echo(notice, err=True)
     await task
-
-
-_CODES: Final = {
-    "SIGINT": ExitCode.INTERRUPTED,
-    "SIGTERM": ExitCode.TERMINATED,
-    "SIGHUP": ExitCode.TERMINATED,
-}
-
-
-@contextmanager
-def _signals() -> Iterator[asyncio.Future[int]]:
-    """Yield what the first signal completes with its exit code; the second one leaves without a close."""
-    loop = asyncio.get_running_loop()
-    first: asyncio.Future[int] = loop.create_future()
-
-    def arrived(code: ExitCode) -> None:
-        if first.done():
-            os._exit(code)  # whoever asks twice does not want to wait for the disk; the store is crash-safe
-        first.set_result(code)
-
-    handled = []
-    for name, code in _CODES.items():
-        number = getattr(signal, name, None)
-        try:
-            if number is not None:
-                loop.add_signal_handler(number, arrived, code)
-                handled.append(number)
-        except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
-            break
-    try:
-        yield first
-    finally:
-        for number in handled:
-            loop.remove_signal_handler(number)
 
 
 def _default_store() -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import Any, Final, Protocol
 
-from schedule_sm.cli.rendering import duration, local_clock, local_time, visible, visible_lines
+from schedule_sm.cli.rendering import duration, local_time, visible, visible_lines, with_local_times
 from schedule_sm.cli.session_report import ReminderReport, report_session
 from schedule_sm.clock import wall_ms
 from schedule_sm.core.errors import ScheduleError
@@ -38,9 +38,10 @@ class Screen(Protocol):
 class Conversation:
     """One session being talked to."""
 
-    def __init__(self, live: LiveSession, screen: Screen) -> None:
-        """Talk to ``live``."""
+    def __init__(self, live: LiveSession, screen: Screen, introduction: str = HELP) -> None:
+        """Talk to ``live``; ``introduction`` is what the agent says of itself on /help."""
         self._live = live
+        self._introduction = introduction
         self._screen = screen
         self._opened_at = len(live.events)
         self._slash: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -54,6 +55,10 @@ class Conversation:
         async for turn in self._live.turns():
             if turn.is_reminder:
                 self._screen.show(_reminder_line(turn), "bold yellow")
+                if (
+                    self._introduction is not HELP and turn.reply
+                ):  # a model's words say more than the line above
+                    self._screen.show(visible_lines(turn.reply))
             elif turn.message.seq < self._opened_at:
                 self._screen.show(f"(you said {visible(turn.message.text)!r} before this chat began)", "dim")
                 self._screen.show(_answer(turn))
@@ -87,7 +92,7 @@ class Conversation:
     # -- slash commands -------------------------------------------------------------------------------------
 
     async def _help(self, _rest: str) -> None:
-        lines = [HELP, *(f"{command:<10} {meaning}" for command, meaning in COMMANDS.items())]
+        lines = [self._introduction, *(f"{command:<10} {meaning}" for command, meaning in COMMANDS.items())]
         self._screen.show("\n".join(lines))
 
     async def _list(self, _rest: str) -> None:
@@ -121,7 +126,7 @@ class Conversation:
         lines = [snapshot.sentence(now_ms), *(reminder.sentence(now_ms) for reminder in reminders)]
         if snapshot.reminders is None:
             lines.append("the log has not been confirmed yet, so nothing is known of the reminders")
-        self._screen.show("\n".join(map(visible, lines)))
+        self._screen.show("\n".join(visible(with_local_times(line)) for line in lines))
 
     def _what_became_of(self, schedule_id: str, now_ms: int) -> str:
         reports = {reminder.id: reminder for reminder in self._reports(now_ms)}
@@ -191,12 +196,8 @@ def _reminder_line(turn: Turn) -> str:
     fields = dict(line.split(": ", 1) for line in turn.message.text.split("\n")[2:])
     target_ms, now_ms = parse_instant(fields["occurrence_at"]), wall_ms()
     schedule_id, prompt = json.loads(fields["schedule_id_json"]), json.loads(fields["reminder_prompt_json"])
-    due = (
-        local_clock(target_ms)
-        if local_time(target_ms)[:10] == local_time(now_ms)[:10]
-        else local_time(target_ms)
-    )
-    return f"reminder: {visible(prompt)} ({visible(schedule_id)}, due {due}, {_lateness(now_ms - target_ms)})"
+    when = f"due {local_time(target_ms)}, {_lateness(now_ms - target_ms)}"
+    return f"reminder: {visible(prompt)} ({visible(schedule_id)}, {when})"
 
 
 def _answer(turn: Turn) -> str:

@@ -11,21 +11,19 @@ from typing import Annotated, Final, TypeAlias
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from schedule_sm.cli.consoles import console
 from schedule_sm.cli.export_format import ImportRefusedError
-from schedule_sm.cli.options import UnreadableError, check_readable, open_reader
-from schedule_sm.cli.rendering import console, visible
+from schedule_sm.cli.options import Reader, open_reader
+from schedule_sm.cli.rendering import visible
 from schedule_sm.cli.session_check import Finding, check_session
 from schedule_sm.clock import wall_ms
-from schedule_sm.stores.jsonl_reader import JsonlReader
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.jsonl_transfer import check_free, write_database, write_folder
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import fault_of
-from schedule_sm.stores.sqlite_reader import SqliteReader
 
 _STEP: Final = 500
 """Events between two updates of the bar."""
 
-_Reader: TypeAlias = SqliteReader | JsonlReader
 _Advance: TypeAlias = Callable[[], None]
 
 
@@ -54,7 +52,7 @@ def convert(
     Example: schedule-sm convert agent.db agent.sessions
     """
     to_folder = not source.is_dir()
-    with _open(source) as reader:
+    with open_reader(source) as reader:
         try:
             check_free(target, is_folder=to_folder)  # before the long part
         except OSError as error:
@@ -75,18 +73,8 @@ def convert(
     )
 
 
-def _open(source: Path) -> _Reader:
-    if not source.is_dir():
-        return open_reader(source)
-    try:
-        check_readable(source)
-    except PermissionError as error:
-        raise UnreadableError(str(source)) from error
-    return JsonlReader(source)
-
-
-def _verify(reader: _Reader, infos: list[SessionInfo], source: Path, advance: _Advance) -> None:
-    findings = [Finding(None, None, line, "an undamaged SQLite file") for line in reader.damage()]
+def _verify(reader: Reader, infos: list[SessionInfo], source: Path, advance: _Advance) -> None:
+    findings = [Finding(None, None, line, "an undamaged file") for line in reader.damage()]
     for info in infos:
         findings += check_session(info, reader.events(info.id), on_event=advance)
     if findings:

@@ -18,9 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from schedule_sm.cli.consoles import console, is_unicode
 from schedule_sm.cli.demo_story import Check, checks, play
 from schedule_sm.cli.exit_codes import ExitCode
-from schedule_sm.cli.rendering import console, is_unicode, local_clock, visible
+from schedule_sm.cli.rendering import local_clock, visible
 from schedule_sm.stores.sqlite import SqliteStore
 
 _STYLES = {

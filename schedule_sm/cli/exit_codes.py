@@ -27,6 +27,8 @@ class ExitCode(IntEnum):
     BUSY = 12
     STORE_IO = 13
     IMPORT_REFUSED = 14
+    LINKED = 15
+    MODEL_MISSING = 16
     INTERRUPTED = 130
     PIPE_CLOSED = 141
     TERMINATED = 143
@@ -48,6 +50,8 @@ MEANINGS: Final[dict[ExitCode, str]] = {
     ExitCode.BUSY: "another program is writing the file",
     ExitCode.STORE_IO: "the disk or the database engine failed",
     ExitCode.IMPORT_REFUSED: "the source of an import is wrong; nothing was written",
+    ExitCode.LINKED: "the file has a second name, a hard link",
+    ExitCode.MODEL_MISSING: "chat --model: a package or a variable is missing, or the name is unknown",
     ExitCode.INTERRUPTED: "Ctrl-C",
     ExitCode.PIPE_CLOSED: "the reader of the output went away",
     ExitCode.TERMINATED: "told to end (SIGTERM, SIGHUP)",
@@ -66,6 +70,8 @@ _BY_ERROR: Final[dict[str, ExitCode]] = {
     "busy": ExitCode.BUSY,
     "store_io": ExitCode.STORE_IO,
     "import_refused": ExitCode.IMPORT_REFUSED,
+    "linked": ExitCode.LINKED,
+    "model_missing": ExitCode.MODEL_MISSING,
 }
 
 

@@ -13,13 +13,12 @@ from typing import IO, Annotated
 import typer
 
 from schedule_sm.cli.export_format import export_lines
-from schedule_sm.cli.options import StoreFile, check_session_id, complete_session, open_reader
+from schedule_sm.cli.options import Reader, StoreFile, check_session_id, complete_session, open_reader
 from schedule_sm.cli.replay import read_body
 from schedule_sm.core.errors import ScheduleError, ScheduleLogError
 from schedule_sm.stores.errors import FolderMissingError
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import fault_of
-from schedule_sm.stores.sqlite_reader import SqliteReader
 
 
 class FileExistsAlreadyError(ScheduleError):
@@ -47,7 +46,7 @@ def export(
 ) -> None:
     """Write sessions as JSON Lines: a header for the file and for each session, then its events in order.
 
-    The file is read as it stands at this moment, without a lock: a host may be running on it. `schedule-sm import`
+    The store is read as it stands at this moment, without a lock: a host may be running on it. `schedule-sm import`
     reads the result back.
 
     Example: schedule-sm export agent.db --out agent.jsonl
@@ -65,7 +64,7 @@ def export(
                 written.write(f"{line}\n")
 
 
-def _checked(info: SessionInfo, reader: SqliteReader) -> Iterator[StoredEvent]:
+def _checked(info: SessionInfo, reader: Reader) -> Iterator[StoredEvent]:
     """Iterate over the events of a session whose rows are whole; what they mean is for ``verify``."""
     seq = 0
     for event in reader.events(info.id):

@@ -18,8 +18,8 @@ from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.embedded.encoded_log import EncodedLog
 from schedule_sm.embedded.wake import replay_wake_at
 from schedule_sm.stores.errors import FolderMissingError, StoreMissingError
+from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import Append, NewSession, SessionInfo
-from schedule_sm.stores.sqlite_file import fault_of
 from schedule_sm.stores.sqlite_import import NewRows, import_sessions
 
 

@@ -1,4 +1,4 @@
-"""``schedule-sm inspect``: what a store holds, from a file that a running host may be using."""
+"""``schedule-sm inspect``: what a store holds, also while a running host is using it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from schedule_sm.cli import timeline
+from schedule_sm.cli.consoles import console, is_unicode
 from schedule_sm.cli.options import OneSession, StoreFile, open_reader
-from schedule_sm.cli.rendering import console, duration, is_unicode, local_time, utc_time, visible
+from schedule_sm.cli.rendering import duration, local_time, utc_time, visible
 from schedule_sm.cli.session_report import (
     READ_TYPES,
     ReminderReport,
@@ -35,9 +36,9 @@ def inspect(
         bool, typer.Option("--json", help="Print JSON for programs, version 1 of the form described below.")
     ] = False,
 ) -> None:
-    """Show sessions and their reminders: state, target, when created and dispatched, how late, and a timeline.
+    """Show sessions and their reminders: state, target, created, dispatched, how late, and a timeline.
 
-    The file is read as it stands at this moment, without a lock and without writing: a host may be running on it.
+    The store is read as it stands at this moment, without a lock and without writing: a host may be running on it.
 
     --json prints one object: format "schedule-sm/inspect", version 1, store, readAt and sessions. A session has id,
     parent, seedLength, events (a count), createdAt, wakeAt, reminders and error (null, or seq and message). A reminder

@@ -11,6 +11,7 @@ import typer
 
 from schedule_sm.core.errors import ScheduleError
 from schedule_sm.stores.errors import StoreError
+from schedule_sm.stores.jsonl_reader import JsonlReader
 from schedule_sm.stores.sqlite_reader import SqliteReader
 
 _Given = TypeVar("_Given", str, "str | None", "list[str] | None")
@@ -32,8 +33,12 @@ def check_readable(path: Path) -> None:
         raise UnreadableError(str(path))
 
 
-def open_reader(path: Path) -> SqliteReader:
-    """Return a reader of the store at ``path``.
+Reader: TypeAlias = SqliteReader | JsonlReader
+"""What both kinds of store are read with; their methods are the same."""
+
+
+def open_reader(path: Path) -> Reader:
+    """Return a reader of the store at ``path``: of a JSONL store if that is a folder, else of an SQLite file.
 
     Raises:
         StoreError: its class says what is wrong.
@@ -42,7 +47,7 @@ def open_reader(path: Path) -> SqliteReader:
         check_readable(path)
     except PermissionError as error:  # the folder itself may not be entered
         raise UnreadableError(str(path)) from error
-    return SqliteReader(path)
+    return JsonlReader(path) if path.is_dir() else SqliteReader(path)
 
 
 def complete_session(context: typer.Context, incomplete: str) -> list[str]:
@@ -79,9 +84,9 @@ def _ids(given: str | list[str] | None) -> Sequence[str]:
 StoreFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE",
+        metavar="STORE",
         readable=False,  # whether it can be read is for `open_reader` to say, with an exit code of its own
-        help="The store: an SQLite file, which a running host may be using.",
+        help="The store: an SQLite file or a JSONL folder, which a running host may be using.",
     ),
 ]
 OneSession: TypeAlias = Annotated[

@@ -1,4 +1,4 @@
-"""What every command shares of the terminal: consoles, escaped text, local times and durations.
+"""What every command shares of text for people: escaping, local times and durations.
 
 Text that a person or a model wrote reaches a terminal through ``visible`` only, and never as Rich markup.
 """
@@ -6,15 +6,14 @@ Text that a person or a model wrote reaches a terminal through ``visible`` only,
 from __future__ import annotations
 
 import io
+import re
 import sys
 import unicodedata
 from datetime import UTC, datetime
-from typing import IO, Final
-
-from rich.console import Console
+from typing import Final
 
 from schedule_sm.core.ecmascript import join_surrogate_pairs
-from schedule_sm.core.instants import format_instant
+from schedule_sm.core.instants import format_instant, parse_instant
 
 _ESCAPED: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories that are shown escaped: controls, formats (bidi marks), surrogates, line separators."""
@@ -23,6 +22,8 @@ _KEPT: Final = frozenset(
     "\u200c\u200d"  # joiners: scripts and emoji need them, and they move no other character
     "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2"  # number signs: format characters with a shape
 )
+
+_INSTANT: Final = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\b")
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -49,23 +50,6 @@ def _shown(character: str) -> str:
     return _SHORT.get(character) or character.encode("unicode_escape").decode("ascii")
 
 
-class _Console(Console):
-    """Rich's console, but a reader that went away is the caller's business."""
-
-    def on_broken_pipe(self) -> None:
-        raise
-
-
-def console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
-    """Return a console on ``file`` (stdout) that interprets no markup; ``NO_COLOR`` and ``TERM`` are respected."""
-    return _Console(file=file or sys.stdout, width=width, markup=False, emoji=False, highlight=False)
-
-
-def is_unicode(console: Console) -> bool:
-    """Whether the console's encoding can carry the marks of timelines and tables."""
-    return not console.options.ascii_only
-
-
 def make_output_forgiving() -> None:
     """What the terminal's encoding lacks is shown as an escape, in place of a ``UnicodeEncodeError``."""
     for stream in (sys.stdout, sys.stderr):
@@ -85,6 +69,18 @@ def local_time(ms: int) -> str:
 def local_clock(ms: int) -> str:
     """Return the local time of day, to the second."""
     return local_time(ms)[11:19]
+
+
+def with_local_times(text: str) -> str:
+    """Return ``text`` with each canonical instant in it as ``local_time`` shows it."""
+    return _INSTANT.sub(_localised, text)
+
+
+def _localised(found: re.Match[str]) -> str:
+    try:
+        return local_time(parse_instant(found[0]))
+    except ValueError:  # it only looks like one
+        return found[0]
 
 
 def utc_time(ms: int) -> str:

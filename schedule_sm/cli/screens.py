@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import codecs
 import io
 import os
 import sys
@@ -13,12 +11,11 @@ from typing import Final, Protocol
 
 from rich.text import Text
 
+from schedule_sm.cli.consoles import console
 from schedule_sm.cli.conversation import COMMANDS
-from schedule_sm.cli.rendering import console
-from schedule_sm.stores.writer_thread import WriterThread
+from schedule_sm.cli.stdin_lines import StdinLines
 
 PROMPT: Final = "you> "
-_CHUNK: Final = 65_536
 
 
 class ReadingScreen(Protocol):
@@ -78,9 +75,7 @@ class LineScreen:
     def __init__(self) -> None:
         """Read stdin in a thread of its own, which nobody waits for at the end."""
         self.is_interactive = _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
-        self._thread = WriterThread("schedule-sm stdin")
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._text = ""
+        self._lines = StdinLines()
         self._is_reading = False
 
     @contextmanager
@@ -89,7 +84,7 @@ class LineScreen:
         try:
             yield
         finally:
-            self._thread.shutdown(wait=False)
+            self._lines.close()
 
     def show(self, text: str, style: str = "") -> None:
         """Print lines; on a terminal on a fresh line, with the prompt again behind them."""
@@ -102,28 +97,11 @@ class LineScreen:
         if self.is_interactive:
             sys.stdout.write(PROMPT)
             sys.stdout.flush()
-        while "\n" not in self._text:
-            self._is_reading = True
-            try:
-                chunk = await asyncio.get_running_loop().run_in_executor(self._thread, _read_chunk)
-            finally:
-                self._is_reading = False
-            self._text += self._decoder.decode(chunk, final=not chunk)
-            if not chunk:
-                rest, self._text = self._text, ""
-                return rest or None
-        line, _, self._text = self._text.partition("\n")
-        return line.removesuffix("\r")
-
-
-def _read_chunk() -> bytes:
-    """Return what stdin has, empty at its end; a lock of a buffered reader would be held when the program ends."""
-    try:
-        return os.read(sys.stdin.fileno(), _CHUNK)
-    except (AttributeError, io.UnsupportedOperation):  # closed, or a test's
-        return b"" if sys.stdin is None else sys.stdin.buffer.readline()
-    except OSError:
-        return b""
+        self._is_reading = True
+        try:
+            return await self._lines.read()
+        finally:
+            self._is_reading = False
 
 
 def _is_terminal(stream: object) -> bool:

@@ -10,9 +10,10 @@ from typing import Final
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from schedule_sm.cli.consoles import console
 from schedule_sm.cli.exit_codes import ExitCode
 from schedule_sm.cli.options import OneSession, StoreFile, open_reader
-from schedule_sm.cli.rendering import console, visible
+from schedule_sm.cli.rendering import visible
 from schedule_sm.cli.session_check import Finding, check_session
 
 PROGRESS_FROM: Final = 20_000
@@ -24,18 +25,18 @@ _STEP: Final = 1_000
 def verify(file: StoreFile, session: OneSession = None) -> None:
     """Replay every session under the invariant; exit 1 if anything is wrong.
 
-    Each finding is one line: session, event number, what was found, what was expected. The file is read as it stands
+    Each finding is one line: session, event number, what was found, what was expected. The store is read as it stands
     at this moment, without a lock and without writing: a host may be running on it.
 
     Example: schedule-sm verify agent.db
     """
     findings = sessions = events = 0
     with open_reader(file) as reader:
-        infos = reader.sessions() if session is None else [reader.session(session)]
+        infos = reader.sessions(sound_only=True) if session is None else [reader.session(session)]
         events = sum(info.next_seq for info in infos)
         with _progress(events) as advance:
             for line in reader.damage():
-                findings += _tell(Finding(None, None, line, "an undamaged SQLite file"))
+                findings += _tell(Finding(None, None, line, "an undamaged file"))
             for info in infos:
                 for finding in check_session(info, reader.events(info.id), on_event=advance):
                     findings += _tell(finding)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from schedule_sm.cli.rendering import visible
+from schedule_sm.cli.rendering import visible, visible_lines
 
 
 class OneLineHandler(logging.Handler):
@@ -21,7 +21,7 @@ class OneLineHandler(logging.Handler):
         try:
             line = f"schedule-sm: {record.levelname.lower()}: {visible(record.getMessage())}\n"
             if self._with_traceback and record.exc_info:
-                line += f"{logging.Formatter().formatException(record.exc_info)}\n"
+                line += f"{visible_lines(logging.Formatter().formatException(record.exc_info))}\n"
             sys.stderr.write(line)
             sys.stderr.flush()
         except Exception:  # noqa: BLE001 - as logging's own handlers do

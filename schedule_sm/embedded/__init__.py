@@ -7,5 +7,15 @@ from schedule_sm.embedded.live_session import LiveSession
 from schedule_sm.embedded.runner import JsonValue, TurnOutput, TurnRunner
 from schedule_sm.embedded.runtime import ScheduleHost
 from schedule_sm.embedded.turns import Turn
+from schedule_sm.embedded.without_turns import SessionWithoutTurns
 
-__all__ = ["BuiltinRunner", "JsonValue", "LiveSession", "ScheduleHost", "Turn", "TurnOutput", "TurnRunner"]
+__all__ = [
+    "BuiltinRunner",
+    "JsonValue",
+    "LiveSession",
+    "ScheduleHost",
+    "SessionWithoutTurns",
+    "Turn",
+    "TurnOutput",
+    "TurnRunner",
+]

@@ -21,12 +21,12 @@ from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
 from schedule_sm.embedded.errors import HostClosedError, SessionExistsError
 from schedule_sm.embedded.live_session import LiveSession
+from schedule_sm.embedded.loading import check_session_id, give_back, load_session
 from schedule_sm.embedded.runner import TurnRunner
 from schedule_sm.embedded.scope import Events, Scope, Tools
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
-from schedule_sm.stores.errors import StoreIOError
 from schedule_sm.stores.failpoints import failpoint
-from schedule_sm.stores.protocol import Append, NewSession, SessionInfo, Store, StoredEvent
+from schedule_sm.stores.protocol import NewSession, SessionInfo, Store
 from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.tools import TOOL_TIMEOUT_S
 
@@ -133,7 +133,7 @@ class ScheduleHost:
             SessionHeldError: if another host holds it.
             StoreError: if the store cannot be used.
         """
-        _check_id(session_id)
+        check_session_id(session_id)
         async with self._opening:
             self._check_open()
             live = self._live.get(session_id)
@@ -151,16 +151,16 @@ class ScheduleHost:
             SessionExistsError: if the store holds events under ``child_id``.
             StoreError: if the store cannot be used.
         """
-        _check_id(child_id)
+        check_session_id(child_id)
         source = await self.session(parent, create=False) if isinstance(parent, str) else parent
         if not await source.log.writer.flush():
-            _logger.warning("session %s is forked before all of it is durable", source.id)
+            _logger.warning("session %r is forked before all of it is durable", source.id)
         async with self._opening:
             self._check_open()
             info = await self._store.acquire(child_id, wall_ms()) if child_id not in self._live else None
             if info is None or info.next_seq:
                 if info is not None:
-                    await self._give_back(info)
+                    await give_back(self._store, info)
                 raise SessionExistsError(child_id)
             log = EncodedLog(source.events.stored())
             log.add(END_SEED, wall_ms(), encode_data({"parent": source.id}))
@@ -170,7 +170,7 @@ class ScheduleHost:
             )
             try:
                 if not await session.writer.flush():
-                    _logger.warning("the fork %s is not durable yet", child_id)
+                    _logger.warning("the fork %r is not durable yet", child_id)
                 self._check_open()
             except BaseException:
                 await session.writer.close()
@@ -184,7 +184,7 @@ class ScheduleHost:
             SessionHeldError: if the session is live already, here or elsewhere.
             StoreError: if the store cannot be used.
         """
-        _check_id(child_id)
+        check_session_id(child_id)
         async with self._opening:
             self._check_open()
             session = await self._load(await self._store.acquire(child_id, wall_ms()))
@@ -203,29 +203,12 @@ class ScheduleHost:
         finally:
             self.ctx.agents.remove(live.agent)
             if not await live.log.writer.close() and live.log.events:
-                _logger.warning("session %s was closed before all of it was durable", live.id)
+                _logger.warning("session %r was closed before all of it was durable", live.id)
             self.ctx.sessions.remove(live.log)
         failpoint("dispose.after")
 
     async def _load(self, info: SessionInfo) -> EmbeddedSession:
-        try:
-            stored: Sequence[StoredEvent] = await self._store.read(info.id) if info.next_seq else ()
-            _check_complete(info, stored)
-            self._check_open()
-        except BaseException:
-            await self._give_back(info)
-            raise
-        return EmbeddedSession(
-            self.ctx.sessions,
-            info.id,
-            EncodedLog(stored),
-            header=NewSession(info.seed_length, info.parent),
-            epoch=info.epoch,
-            durable=info.next_seq,
-        )
-
-    async def _give_back(self, info: SessionInfo) -> None:
-        await self._store.append([Append(info.id, info.epoch, info.next_seq, (), info.wake_at, let_go=True)])
+        return await load_session(self.ctx.sessions, info, before_use=self._check_open)
 
     def _announce(self, session: EmbeddedSession, *, parent: EmbeddedAgent | None = None) -> LiveSession:
         """Make a session and its agent live; from here on it has tools, an owner and turns."""
@@ -299,16 +282,3 @@ def _check_runner(runner: object) -> None:
             what = "a text attribute" if name == "format" else "a method"
             msg = f"the runner {type(runner).__name__} needs {what} {name!r}; see schedule_sm.TurnRunner"
             raise CompositionError(msg)
-
-
-def _check_id(session_id: object) -> None:
-    if not isinstance(session_id, str) or not session_id:
-        msg = f"a session id must be non-empty text, not {session_id!r}"
-        raise ValueError(msg)
-    session_id.encode()  # stores bind it as text
-
-
-def _check_complete(info: SessionInfo, stored: Sequence[StoredEvent]) -> None:
-    if [event.seq for event in stored] != list(range(info.next_seq)):
-        place = f"session {info.id!r}"
-        raise StoreIOError(place, f"it should hold the events 0 to {info.next_seq - 1} and does not")

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedule_sm.cli.rendering import duration, local_clock, local_time, utc_time, visible, visible_lines
+from schedule_sm.cli.rendering import (
+    duration,
+    local_clock,
+    local_time,
+    utc_time,
+    visible,
+    visible_lines,
+    with_local_times,
+)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +85,10 @@ def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_local_time_follows_tz_and_names_its_offset() -> None:
     assert local_time(1_785_931_200_000) == "2026-08-05 14:00:00 +0200"
     assert local_clock(1_785_931_200_000) == "14:00:00"
+    assert (
+        with_local_times("a is due at 2026-08-05T12:00:00.000Z, not 2026-02-30T12:00:00.000Z.")
+        == "a is due at 2026-08-05 14:00:00 +0200, not 2026-02-30T12:00:00.000Z."
+    )
 
 
 @pytest.mark.usefixtures("_berlin")
