@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import escape_surrogates
+from schedule_sm.core.ecmascript import encodable
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.tool_spec import ToolSpec
 
@@ -32,7 +32,7 @@ class ScheduleTool(Tool):
         is_object = isinstance(result.value, Mapping)
         return ToolResult(
             content=result.content,
-            structured_content=_encodable(result.value) if is_object else None,
+            structured_content=encodable(result.value) if is_object else None,
             is_error=is_object and "message" in result.value,
         )
 
@@ -63,10 +63,3 @@ async def add_tools(server: FastMCP[Any], tools: Sequence[ToolSpec]) -> None:
         names.add(tool.name)
     for offered in fastmcp_tools(tools):
         server.add_tool(offered)
-
-
-def _encodable(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a value as it can be sent: the framework refuses lone surrogates, which become escapes."""
-    return {
-        name: escape_surrogates(entry) if isinstance(entry, str) else entry for name, entry in value.items()
-    }

@@ -18,7 +18,7 @@ from pydantic import PrivateAttr
 from pydantic_core import to_json, to_jsonable_python
 
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates
 from schedule_sm.core.errors import CompositionError
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
@@ -360,15 +360,7 @@ def _to_items(messages: Sequence[BaseMessage]) -> list[JsonValue]:
     dumped = to_jsonable_python(
         [message_to_dict(message) for message in messages], inf_nan_mode="null", fallback=lambda _: None
     )
-    return cast("list[JsonValue]", _escaped(dumped))
-
-
-def _escaped(value: Any) -> Any:
-    if isinstance(value, str):
-        return escape_surrogates(value)
-    if isinstance(value, dict):
-        return {_escaped(key): _escaped(item) for key, item in value.items()}
-    return [_escaped(item) for item in value] if isinstance(value, list) else value
+    return cast("list[JsonValue]", encodable(dumped))
 
 
 def _encodable(message: BaseMessage) -> BaseMessage:

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any, Final, Protocol, TypeAlias
 
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.host import Dispose, ToolResult
 from schedule_sm.tool_spec import ToolSpec
@@ -125,20 +125,9 @@ class _Offered:
         may_be_structured = is_object or ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         return types.CallToolResult(
             content=[types.TextContent(text=result.content)],
-            structured_content=_encodable(result.value) if may_be_structured else None,
+            structured_content=encodable(result.value) if may_be_structured else None,
             is_error=is_object and "message" in result.value,
         )
-
-
-def _encodable(value: Any) -> Any:
-    """Return plain JSON data as it can be sent: the framework refuses lone surrogates, which become escapes."""
-    if isinstance(value, str):
-        return escape_surrogates(value)
-    if isinstance(value, Mapping):
-        return {name: _encodable(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_encodable(entry) for entry in value]
-    return value
 
 
 # -- the resource ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic_core import to_jsonable_python
 
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates
 from schedule_sm.core.errors import ScheduleError
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
@@ -260,7 +260,7 @@ class _EncodableModel(_StandIn):
     """
 
     async def get_response(self, *, input: Any, **others: Any) -> ModelResponse:  # noqa: A002 - the framework's name
-        response: ModelResponse = await self._real.get_response(input=_encodable(input), **others)
+        response: ModelResponse = await self._real.get_response(input=encodable(input), **others)
         for item in response.output:
             if isinstance(item, ResponseFunctionToolCall):
                 item.arguments = _encodable_arguments(item.arguments)
@@ -282,19 +282,9 @@ def _encodable_arguments(raw: str) -> str:
     """Return ``raw`` to the byte, unless it holds lone surrogates or nests too deeply."""
     try:
         arguments = json.loads(raw)
-        encodable = _encodable(arguments)
-        return raw if encodable == arguments else json.dumps(encodable)
+        escaped = encodable(arguments)
+        return raw if escaped == arguments else json.dumps(escaped)
     except RecursionError:
         return json.dumps(escape_surrogates(raw))  # a text is no object either: refused by value
     except ValueError:
         return escape_surrogates(raw)
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return escape_surrogates(value)
-    if isinstance(value, list):
-        return [_encodable(entry) for entry in value]
-    if isinstance(value, dict):
-        return {name: _encodable(entry) for name, entry in value.items()}
-    return value

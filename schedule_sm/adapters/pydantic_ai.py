@@ -6,12 +6,11 @@ the agent's retries. Reminders go between runs, never into one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates
 from schedule_sm.core.errors import CompositionError
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
 from schedule_sm.tool_spec import ToolSpec, decode_arguments
@@ -30,7 +29,7 @@ from pydantic_ai import (  # noqa: E402 - a missing or unsupported framework is 
     ToolsetTool,
     UserPromptPart,
 )
-from pydantic_core import to_json  # noqa: E402 - as above
+from pydantic_core import to_json, to_jsonable_python  # noqa: E402 - as above
 
 _SET_HERE: Final = frozenset({"user_prompt", "message_history", "conversation_id", "deferred_tool_results"})
 
@@ -140,17 +139,6 @@ def _reply(output: object) -> str:
 
 
 def _to_items(messages: list[ModelMessage]) -> list[JsonValue]:
-    return cast("list[JsonValue]", _portable(ModelMessagesTypeAdapter.dump_python(messages, mode="json")))
-
-
-def _portable(value: Any) -> Any:
-    """Return ``value`` as any provider can be sent it again: valid UTF-8 and no NaN, else the session is stuck."""
-    if isinstance(value, str):
-        return escape_surrogates(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {_portable(key): _portable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_portable(item) for item in value]
-    return value
+    """Return ``messages`` as any provider can be sent them again: valid UTF-8 and no NaN, else the session is stuck."""
+    dumped = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+    return cast("list[JsonValue]", encodable(to_jsonable_python(dumped, inf_nan_mode="null")))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -53,3 +54,20 @@ def escape_surrogates(text: str) -> str:
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return _SURROGATE.sub(lambda match: f"\\u{ord(match.group()):04x}", join_surrogate_pairs(text))
+
+
+def encodable(value: Any) -> Any:
+    """Return plain JSON data with ``escape_surrogates`` done to every text in it, keys too.
+
+    Providers, frameworks and wires refuse half a character; a history that holds one would block its session for good.
+
+    Raises:
+        RecursionError: for data nested as deep as Python's stack.
+    """
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, Mapping):
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [encodable(item) for item in value]
+    return value
