@@ -57,7 +57,7 @@ def test_help_loads_no_command_no_model_and_no_terminal_library() -> None:
         "import sys\n"
         "from schedule_sm.cli.app import main\n"
         "try:\n    main(['--help'])\n"
-        "finally:\n    print({'rich', 'pydantic', 'statemachine', 'sqlite3', 'asyncio'} & sys.modules.keys(), file=sys.stderr)"
+        "finally:\n    print({'rich', 'pydantic', 'statemachine', 'schedule_sm.stores.sqlite', 'asyncio'} & sys.modules.keys(), file=sys.stderr)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stderr.splitlines() == ["set()"]

@@ -212,7 +212,7 @@ def test_taps_are_taken_off_after_the_session(project):
 
     def taps():
         engines = (BaseEngine._enter_states, AsyncEngine._enter_states)
-        return (*engines, cursor.Cursor.step, len(cursor.ALL_STEPS._own))
+        return (*engines, cursor.Cursor.step, len(cursor.ALL_STEPS.own))
 
     before = taps()
     run(project, "--chart-cov")
