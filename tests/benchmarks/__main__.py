@@ -54,7 +54,7 @@ def chosen(rows: Sequence[Row], names: Sequence[str], *, quick: bool) -> list[Ro
     """Return the rows in order of number, each narrowed to what ``names`` (none: everything) and ``quick`` ask for.
 
     Raises:
-        ValueError: for a name that is neither a row nor a target.
+        ValueError: for a name that is neither a row nor a target, or if no target is left to judge.
     """
     known = {str(row.number) for row in rows} | {target.name for row in rows for target in row.targets}
     if unknown := [name for name in names if name not in known]:
@@ -69,7 +69,11 @@ def chosen(rows: Sequence[Row], names: Sequence[str], *, quick: bool) -> list[Ro
             if (is_row_named or target.name in names) and (not quick or target.name in row.quick)
         ]
         narrowed.append(row.narrowed(wanted))
-    return [row for row in narrowed if row.targets]
+    if not (judged := [row for row in narrowed if row.targets]):
+        quick_ones = sorted({name for row in rows for name in row.quick}, key=_by_number)
+        msg = f"nothing of {', '.join(names)} is in the quick run; there are {', '.join(quick_ones)}"
+        raise ValueError(msg)
+    return judged
 
 
 def _by_number(name: str) -> tuple[int, str]:
