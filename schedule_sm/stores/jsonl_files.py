@@ -181,11 +181,11 @@ class SessionFiles:
         events: list[StoredEvent] = []
         for last in batches_of(self.path(request.session_id), request.session_id):
             events += last.events
-        self._just_read[request.session_id] = events
         if last is None:
             info = SessionInfo(request.session_id, 0, None, 1, 0, None, created_at=request.now_ms)
             data = meta_line(info)
             return _Write(_State(info, len(data)), info, data, keep=0, at=0, is_new=True)
+        self._just_read[request.session_id] = events
         with self.path(request.session_id).open("rb") as file:
             file.seek(last.start)
             again = file.read(last.end - last.start)

@@ -20,7 +20,7 @@ import pytest
 
 from schedule_sm.embedded import ScheduleHost
 from schedule_sm.stores import group_commit, jsonl_bytes, jsonl_files
-from schedule_sm.stores.errors import StoreLinkedError
+from schedule_sm.stores.errors import SessionUnknownError, StoreError, StoreLinkedError
 from schedule_sm.stores.jsonl import JsonlStore
 from schedule_sm.stores.jsonl_folder import file_name
 from schedule_sm.stores.jsonl_lines import DamagedLineError
@@ -353,7 +353,7 @@ async def test_the_embedded_host_lives_on_it_and_comes_back(tmp_path: Path) -> N
 
 KILLED = """
 import asyncio, os, signal, sys
-from schedule_sm.stores.errors import StoreLinkedError
+from schedule_sm.stores.errors import SessionUnknownError, StoreError, StoreLinkedError
 from schedule_sm.stores.jsonl import JsonlStore
 from schedule_sm.testing.store_contract import NOW_MS, append_of
 async def main():
@@ -430,4 +430,21 @@ async def test_a_session_file_with_a_second_name_is_refused(tmp_path: Path) -> N
     assert isinstance(store.last_fault, StoreLinkedError)
     link.unlink()
     assert list(await store.append([later])) == [Outcome.COMMITTED]
+    await store.close()
+
+
+@pytest.mark.asyncio
+async def test_session_whose_first_acquisition_failed_is_unknown_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    store = await JsonlStore.open(tmp_path / "store")
+    with monkeypatch.context() as patched:
+        patched.setattr(jsonl_bytes.os, "write", full)
+        with pytest.raises(StoreError):
+            await store.acquire("s", NOW_MS)
+    with pytest.raises(SessionUnknownError):
+        await store.read("s")
     await store.close()
