@@ -7,12 +7,11 @@ the log says whether the first call's reminder was recorded. Nothing here outliv
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from schedule_sm.core.event_log import create_data
-from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord
+from schedule_sm.core.event_log import EventLog, create_data, read_change, read_changes
+from schedule_sm.core.records import AfterRecord
 
 CALLS_OF_A_TURN: Final = 64
 """How many creates of one turn are remembered; the oldest goes first."""
@@ -49,16 +48,13 @@ class TurnCreates:
         if len(self._recorded) > CALLS_OF_A_TURN:
             del self._recorded[next(iter(self._recorded))]
 
-    def recorded(self, call: CreateCall, events: Sequence[Any]) -> AfterRecord | None:
+    def recorded(self, call: CreateCall, events: EventLog) -> AfterRecord | None:
         """Return what the first ``call`` recorded if ``events`` hold it; a repetition costs O(events since)."""
         record, position = self._recorded.get(call, (None, 0))
         if record is None:
             return None
-        data = create_data(record)
-        is_there = any(
-            event["type"] == SCHEDULE_CHANGE and event["data"] == data for event in events[position:]
-        )
-        return record if is_there else None
+        wanted = read_change(create_data(record))
+        return record if wanted in read_changes(events, position, len(events)) else None
 
 
 _KNOWN: OrderedDict[tuple[int, str], TurnCreates] = OrderedDict()

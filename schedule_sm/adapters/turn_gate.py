@@ -14,7 +14,6 @@ methods belong to one event loop's thread.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -23,10 +22,11 @@ from typing import Final
 
 from schedule_sm.core.ecmascript import escape_surrogates
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
+from schedule_sm.embedded.scope import Events, once
 from schedule_sm.host import Dispose, FollowupMessage
 from schedule_sm.tool_spec import ToolSpec
 
-_logger = logging.getLogger(__name__)
+_STATUS: Final = "agent/status"
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +71,7 @@ class TurnGate:
         self._waiting: deque[GateTurn] = deque()
         self._is_reserved = False
         self._news = asyncio.Event()
-        self._handlers: dict[object, Callable[[str], object]] = {}
+        self._events = Events()
         self.turn: GateTurn | None = None
         """The turn whose block is open: its tools, and where the reply goes."""
 
@@ -113,25 +113,14 @@ class TurnGate:
 
     def on_status(self, handler: Callable[[str], object]) -> Dispose:
         """Call ``handler(status)`` at each change, until the disposer is called; emit ``agent/status`` in it."""
-        key = object()
-        self._handlers[key] = handler
-        return lambda: self._forget(key)
+        return self._events.on(_STATUS, handler)
 
     def reserve_turn_admission(self) -> Callable[[], None] | None:
         """Keep every turn from starting until the returned releaser is called; ``None`` while anything goes on."""
         if self._is_busy:
             return None
         self._is_reserved = True
-        is_released = False
-
-        def release() -> None:
-            nonlocal is_released
-            if not is_released:
-                is_released = True
-                self._is_reserved = False
-                self._tell()
-
-        return release
+        return once(self._release)
 
     def followup(self, message: FollowupMessage, /) -> None:
         """Queue a due reminder; its turn begins once the reservation is given back."""
@@ -174,14 +163,11 @@ class TurnGate:
         self._news = asyncio.Event()
 
     def _announce(self) -> None:
-        for handler in tuple(self._handlers.values()):
-            try:
-                handler(self.status)
-            except Exception:  # a subscriber's failure is its own
-                _logger.exception("a handler of the gate's status raised")
+        self._events.emit(_STATUS, self.status)
 
-    def _forget(self, key: object) -> None:
-        self._handlers.pop(key, None)
+    def _release(self) -> None:
+        self._is_reserved = False
+        self._tell()
 
 
 class GateRunner:

@@ -14,7 +14,7 @@ import typer
 from schedule_sm.cli.chat_model import model_runner
 from schedule_sm.cli.conversation import Conversation
 from schedule_sm.cli.exit_codes import ExitCode
-from schedule_sm.cli.options import check_session_id, complete_session
+from schedule_sm.cli.options import session_option
 from schedule_sm.cli.rendering import visible
 from schedule_sm.cli.screens import LineScreen, PromptScreen, choose_screen
 from schedule_sm.cli.signals import first_signal
@@ -55,15 +55,7 @@ def chat(
             help="The store, created if it is not there; by default one in your data folder.",
         ),
     ] = None,
-    session: Annotated[
-        str,
-        typer.Option(
-            metavar="ID",
-            callback=check_session_id,
-            autocompletion=complete_session,
-            help="The session, created if it is not there.",
-        ),
-    ] = "main",
+    session: Annotated[str, session_option(help="The session, created if it is not there.")] = "main",
     wait: Annotated[
         float,
         typer.Option(

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from schedule_sm.cli.exit_codes import ExitCode
-from schedule_sm.cli.options import check_session_id, complete_session
+from schedule_sm.cli.options import session_option
 from schedule_sm.cli.signals import first_signal
 from schedule_sm.embedded.without_turns import SessionWithoutTurns
 from schedule_sm.stores.errors import SessionHeldError
@@ -26,15 +26,7 @@ def mcp(
             help="The store, created if it is not there; it is held until the client leaves.",
         ),
     ],
-    session: Annotated[
-        str,
-        typer.Option(
-            metavar="ID",
-            callback=check_session_id,
-            autocompletion=complete_session,
-            help="The session, created with its first reminder.",
-        ),
-    ] = "main",
+    session: Annotated[str, session_option(help="The session, created with its first reminder.")] = "main",
 ) -> None:
     """Serve the three tools and the resource schedule://due over MCP, on stdin and stdout.
 

@@ -81,6 +81,13 @@ def _ids(given: str | list[str] | None) -> Sequence[str]:
     return [given] if isinstance(given, str) else given or ()
 
 
+def session_option(*names: str, help: str) -> Any:  # noqa: A002 - Typer's name
+    """Return the option for a session's id, checked and completed; ``help`` says what becomes of the session."""
+    return typer.Option(
+        *names, metavar="ID", callback=check_session_id, autocompletion=complete_session, help=help
+    )
+
+
 StoreFile: TypeAlias = Annotated[
     Path,
     typer.Argument(
@@ -89,13 +96,4 @@ StoreFile: TypeAlias = Annotated[
         help="The store: an SQLite file or a JSONL folder, which a running host may be using.",
     ),
 ]
-OneSession: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--session",
-        metavar="ID",
-        help="This session only.",
-        autocompletion=complete_session,
-        callback=check_session_id,
-    ),
-]
+OneSession: TypeAlias = Annotated[str | None, session_option("--session", help="This session only.")]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from schedule_sm.embedded.inbox import Message
 from schedule_sm.embedded.runner import TurnRunner
-from schedule_sm.embedded.scope import Scope
+from schedule_sm.embedded.scope import Scope, once
 from schedule_sm.embedded.sessions import EmbeddedSession
 from schedule_sm.embedded.turns import TurnLoop, Turns
 from schedule_sm.host import FollowupMessage
@@ -63,16 +63,8 @@ class EmbeddedAgent:
         if self.is_busy or self._turns.is_stopping:
             return None
         self._is_reserved = True
-        is_released = False
-
-        def release() -> None:
-            nonlocal is_released
-            if not is_released:
-                is_released = True
-                self._release()
-
         failpoint("reserve.after")
-        return release
+        return once(self._release)
 
     def followup(self, message: FollowupMessage, /) -> None:
         """Queue a message as an event of the log; raising means that nothing was appended."""

@@ -1,13 +1,38 @@
-"""A stored session made live: acquired, read whole, checked, and given back to the store if that fails."""
+"""A store opened, and a stored session made live: read whole, checked, and given back if that fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from schedule_sm.embedded.encoded_log import EncodedLog
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
 from schedule_sm.stores.errors import StoreIOError
 from schedule_sm.stores.protocol import Append, NewSession, SessionInfo, Store, StoredEvent
+from schedule_sm.stores.sqlite import SqliteStore
+
+
+@asynccontextmanager
+async def opened_store(path: str | os.PathLike[str] | None, store: Store | None) -> AsyncIterator[Store]:
+    """Yield the SQLite store at ``path``, closed at the end, or ``store``, which stays the caller's to close.
+
+    Raises:
+        StoreError: its class says what is wrong with the file or its place.
+        ValueError: unless exactly one of the two is given.
+    """
+    if (path is None) == (store is None):
+        msg = "give either the path of an SQLite file or a store"
+        raise ValueError(msg)
+    if store is not None:
+        yield store
+        return
+    assert path is not None
+    opened = await SqliteStore.open(path)
+    try:
+        yield opened
+    finally:
+        await opened.close()
 
 
 async def load_session(

@@ -21,13 +21,12 @@ from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
 from schedule_sm.embedded.errors import HostClosedError, SessionExistsError
 from schedule_sm.embedded.live_session import LiveSession
-from schedule_sm.embedded.loading import check_session_id, give_back, load_session
+from schedule_sm.embedded.loading import check_session_id, give_back, load_session, opened_store
 from schedule_sm.embedded.runner import TurnRunner
 from schedule_sm.embedded.scope import Events, Scope, Tools
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
 from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.protocol import NewSession, SessionInfo, Store
-from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.tools import TOOL_TIMEOUT_S
 
 __all__ = ["HostContext", "LiveSession", "ScheduleHost"]
@@ -97,13 +96,8 @@ class ScheduleHost:
             CompositionError: naming what the runner lacks.
             ValueError: unless exactly one of ``path`` and ``store`` is given.
         """
-        if (path is None) == (store is None):
-            msg = "give either the path of an SQLite file or a store"
-            raise ValueError(msg)
         _check_runner(runner)
-        used = store if path is None else await SqliteStore.open(path)
-        assert used is not None
-        try:
+        async with opened_store(path, store) as used:
             host = cls(used, runner, flush_timeout_s=flush_timeout_s)
             try:
                 checker = host.ctx.plugin_scope(invariant.name)
@@ -115,9 +109,6 @@ class ScheduleHost:
                 yield host
             finally:
                 await host._close()
-        finally:
-            if store is None:
-                await used.close()
 
     # -- sessions -------------------------------------------------------------------------------------------
 

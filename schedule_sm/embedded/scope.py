@@ -76,6 +76,19 @@ class Events:
                 _logger.exception("a handler of %s raised", event)
 
 
+def once(end: Callable[[], None]) -> Dispose:
+    """Return ``end`` such that only its first call does anything."""
+    is_ended = False
+
+    def end_once() -> None:
+        nonlocal is_ended
+        if not is_ended:
+            is_ended = True
+            end()
+
+    return end_once
+
+
 class Scope:
     """Tools, events, and what is to be undone at the end."""
 

@@ -20,12 +20,11 @@ from schedule_sm.core.errors import CompositionError
 from schedule_sm.core.instants import parse_instant
 from schedule_sm.embedded.due_watch import SOON_MS, DueWatch
 from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S
-from schedule_sm.embedded.loading import check_session_id, load_session
+from schedule_sm.embedded.loading import check_session_id, load_session, opened_store
 from schedule_sm.embedded.scope import Events, Scope, Tools
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
 from schedule_sm.host import FollowupMessage, ToolResult
 from schedule_sm.stores.protocol import Store
-from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.tool_spec import ToolSpec
 from schedule_sm.tools import TOOL_TIMEOUT_S, register_schedule_tools, render_value
 from schedule_sm.transaction import shared_session
@@ -131,14 +130,9 @@ class SessionWithoutTurns:
             StoreError: its class says what is wrong with the file or its place.
             ValueError: unless exactly one of ``path`` and ``store`` is given.
         """
-        if (path is None) == (store is None):
-            msg = "give either the path of an SQLite file or a store"
-            raise ValueError(msg)
         check_session_id(session_id)
-        used = store if path is None else await SqliteStore.open(path)
-        assert used is not None
-        sessions = EmbeddedSessions(used, flush_timeout_s=flush_timeout_s)
-        try:
+        async with opened_store(path, store) as used:
+            sessions = EmbeddedSessions(used, flush_timeout_s=flush_timeout_s)
             session = await load_session(sessions, await used.acquire(session_id, wall_ms()))
             opened = cls(sessions, session, tool_timeout_s=tool_timeout_s)
             try:
@@ -146,9 +140,6 @@ class SessionWithoutTurns:
                 yield opened
             finally:
                 await opened._close()
-        finally:
-            if store is None:
-                await used.close()
 
     # -- what is due ----------------------------------------------------------------------------------------
 

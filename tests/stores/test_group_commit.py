@@ -11,6 +11,7 @@ import pytest
 
 from schedule_sm.stores.failpoints import set_failpoint_hook
 from schedule_sm.stores.jsonl import JsonlStore
+from schedule_sm.stores.protocol import Store
 from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.testing.store_contract import append_of
 
@@ -40,8 +41,14 @@ def disk() -> Iterator[Disk]:
     set_failpoint_hook(None)
 
 
-async def reached(disk: Disk) -> None:
+async def write_held_up(store: Store, disk: Disk) -> asyncio.Future:
+    """Begin a write and return it once it has reached the disk, which holds it up."""
+    info = await store.acquire("main", 0)
+    disk.reached.clear()
+    disk.may_go_on.clear()
+    write = asyncio.ensure_future(store.append([append_of(info)]))
     assert await asyncio.to_thread(disk.reached.wait, 10)
+    return write
 
 
 @STORES
@@ -50,11 +57,7 @@ async def test_close_that_is_cancelled_behind_a_slow_write_lets_the_next_host_in
     open_store: Callable, tmp_path: Path, disk: Disk
 ) -> None:
     store = await open_store(tmp_path / "store")
-    info = await store.acquire("main", 0)
-    disk.reached.clear()
-    disk.may_go_on.clear()
-    write = asyncio.ensure_future(store.append([append_of(info)]))
-    await reached(disk)
+    write = await write_held_up(store, disk)
     close = asyncio.ensure_future(store.close())
     await asyncio.sleep(0)
     close.cancel()
@@ -71,11 +74,7 @@ async def test_group_whose_task_is_cancelled_keeps_nobody_waiting(
     open_store: Callable, tmp_path: Path, disk: Disk
 ) -> None:
     store = await open_store(tmp_path / "store")
-    info = await store.acquire("main", 0)
-    disk.reached.clear()
-    disk.may_go_on.clear()
-    write = asyncio.ensure_future(store.append([append_of(info)]))
-    await reached(disk)
+    write = await write_held_up(store, disk)
     (committing,) = (
         task for task in asyncio.all_tasks() if task.get_name().startswith("schedule-sm commits")
     )
