@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
+from schedule_sm.core.changes import Entry
 from schedule_sm.core.deliveries import Deliveries
 from schedule_sm.core.errors import CompositionError, ScheduleLogError
 from schedule_sm.core.event_log import end_data
 from schedule_sm.core.framing import render_reminder_framing
-from schedule_sm.core.projection import Entry
 from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, FollowupMessage

@@ -10,7 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from schedule_sm.core.event_log import EventLog, create_data, read_change, read_changes
+from schedule_sm.core.changes import Entry
+from schedule_sm.core.event_log import EventLog, read_changes
 from schedule_sm.core.records import AfterRecord
 
 CALLS_OF_A_TURN: Final = 64
@@ -53,8 +54,8 @@ class TurnCreates:
         record, position = self._recorded.get(call, (None, 0))
         if record is None:
             return None
-        wanted = read_change(create_data(record))
-        return record if wanted in read_changes(events, position, len(events)) else None
+        later = read_changes(events, position)
+        return record if any(isinstance(each, Entry) and each.record == record for each in later) else None
 
 
 _KNOWN: OrderedDict[tuple[int, str], TurnCreates] = OrderedDict()

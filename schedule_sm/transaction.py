@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from schedule_sm.core.deliveries import PIECE
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.projection import Projection
 from schedule_sm.host import Agent, Session
+
+FOLDED_AT_ONCE: Final = 512
+"""So many changes, a millisecond or two of them, are folded before the event loop gets a turn."""
 
 
 class Ticket:
@@ -140,7 +142,7 @@ class SharedSession:
         Nothing is decided from it, and a log that cannot be folded is left for ``fold`` to report.
         """
         try:
-            return not self.projection.sync(self.session.events, most=PIECE)
+            return not self.projection.sync(self.session.events, most=FOLDED_AT_ONCE)
         except ScheduleLogError:
             return False
 

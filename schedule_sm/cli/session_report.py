@@ -15,8 +15,9 @@ from pydantic.alias_generators import to_camel
 
 from schedule_sm.cli.rendering import utc_time
 from schedule_sm.cli.replay import Replay, read_body
+from schedule_sm.core.changes import Ended, Entry
 from schedule_sm.core.errors import ScheduleLogError
-from schedule_sm.core.event_log import Change, read_change
+from schedule_sm.core.event_log import read_change
 from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
@@ -138,12 +139,12 @@ class _History:
             return
         self._replay.take(event.seq, data)
         change = read_change(data)
-        if change.operation == "create":
+        if isinstance(change, Entry):
             self._created(change, event)
         else:
             self._ended(change, event)
 
-    def _created(self, change: Change, event: StoredEvent) -> None:
+    def _created(self, change: Entry, event: StoredEvent) -> None:
         is_due = self._now_ms >= change.target_ms
         self.reminders[change.id] = ReminderReport(
             id=change.id,
@@ -158,7 +159,7 @@ class _History:
             created_ms=event.time,
         )
 
-    def _ended(self, change: Change, event: StoredEvent) -> None:
+    def _ended(self, change: Ended, event: StoredEvent) -> None:
         reminder = self.reminders[change.id]
         is_dispatch = change.operation == "dispatch"
         reminder.state = "dispatched" if is_dispatch else "deleted"

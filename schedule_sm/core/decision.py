@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from schedule_sm.core.projection import Entry, Projection
+from schedule_sm.core.changes import Entry
+from schedule_sm.core.projection import Projection
 
 
 @dataclass(frozen=True, slots=True)

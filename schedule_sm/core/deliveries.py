@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from schedule_sm.core.changes import Change, Ended, Entry
 from schedule_sm.core.charts import DeliveryEvent
 from schedule_sm.core.cursor import DELIVERY, Cursor, Observers
-from schedule_sm.core.projection import ChangeReader, Ended, Entry, Projection
+from schedule_sm.core.projection import ChangeReader, Projection
 from schedule_sm.core.rank_heap import RankHeap
 
 PIECE: Final = 128
@@ -44,7 +45,7 @@ class Deliveries:
         self._overdue = RankHeap(lambda id_: id_ in by_id and by_id[id_].state == "overdue")
         self._candidate: Delivery | None = None
         self._queued: Delivery | None = None
-        self._untaken: Iterator[Entry | Ended] | None = None
+        self._untaken: Iterator[Change] | None = None
         self._latest_ms: int | None = None
         self._clock_went_back = False
         self.is_folded = False
@@ -109,7 +110,7 @@ class Deliveries:
             return False
         at_ms = self._now(now_ms)
         if self._untaken is None:
-            changes: Iterable[Entry | Ended] | None = self._reader.take()
+            changes: Iterable[Change] | None = self._reader.take()
             if changes is None:
                 self._detach(at_ms)
                 changes = tuple(self._projection)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
+from schedule_sm.core.changes import Change, Ended, Entry
 from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
-from schedule_sm.core.instants import parse_instant, whole_number
+from schedule_sm.core.instants import whole_number
 from schedule_sm.core.records import (
     END_SEED,
     SCHEDULE_CHANGE,
@@ -21,8 +22,8 @@ from schedule_sm.core.records import (
     DispatchChange,
     check_after_seconds,
     check_id,
+    check_instant,
     check_prompt,
-    checked_record,
 )
 
 Event: TypeAlias = Mapping[str, Any]
@@ -30,35 +31,22 @@ Event: TypeAlias = Mapping[str, Any]
 
 EventLog: TypeAlias = Sequence[Event]
 
-_CREATE_KEYS = {"version", "operation", "schedule"}
-_END_KEYS = {"version", "operation", "id"}
-_RECORD_KEYS = {"id", "kind", "prompt", "afterSeconds", "scheduledAt"}
+_RECORD_KEYS: Final = ("afterSeconds", "id", "kind", "prompt", "scheduledAt")
 
 
 class AppendOnlyLog(Sequence[Event]):
-    """A log that never loses or changes an event and tells an event's type without decoding it.
+    """A log that never loses or changes an event and finds those of one type without touching the others.
 
     A projection asks it for what it needs alone, and trusts that what was read still stands.
     """
 
     @abstractmethod
-    def type_at(self, seq: int) -> str:
-        """Return the type of the event at ``seq``."""
+    def seqs_of(self, type: str, start: int, end: int, most: int | None = None) -> Sequence[int]:  # noqa: A002 - the event's own field name
+        """Return where events of ``type`` stand from ``start`` to ``end``, at most ``most``; O(log n + found)."""
 
     @abstractmethod
-    def data_at(self, seq: int) -> Any:
-        """Return the data of the event at ``seq``."""
-
-
-class Change(NamedTuple):
-    """One checked change, small enough to fold a hundred thousand of them."""
-
-    operation: Literal["create", "delete", "dispatch"]
-    id: str
-    prompt: str = ""
-    after_seconds: int = 0
-    scheduled_at: str = ""
-    target_ms: int = 0
+    def data_of(self, seqs: Sequence[int]) -> list[Any]:
+        """Return fresh copies of the data of the events at ``seqs``."""
 
 
 def read_change(data: object) -> Change:
@@ -71,54 +59,56 @@ def read_change(data: object) -> Change:
     if type(data) is not dict and not isinstance(data, Mapping):  # the first is by far the cheaper test
         _refuse("a change must be an object")
     version = data.get("version")
-    if type(version) is not int:
-        version = whole_number(version)
-    if version != SCHEDULE_CHANGE_VERSION:
-        if version is not None and version > SCHEDULE_CHANGE_VERSION:
-            msg = f"version {version} was written by a newer release; upgrade schedule-sm to read this log"
-            raise ScheduleVersionError(msg)
-        _refuse("version must be the number 1")
+    if type(version) is not int or version != SCHEDULE_CHANGE_VERSION:
+        _check_version(version)
     try:
         return _read_operation(data)
     except ValueError as error:
         raise ScheduleLogError(str(error)) from error
 
 
+def _check_version(value: object) -> None:
+    version = whole_number(value)
+    if version is not None and version > SCHEDULE_CHANGE_VERSION:
+        msg = f"version {version} was written by a newer release; upgrade schedule-sm to read this log"
+        raise ScheduleVersionError(msg)
+    if version != SCHEDULE_CHANGE_VERSION:
+        _refuse("version must be the number 1")
+
+
 def _read_operation(data: Mapping[str, Any]) -> Change:
+    # that version and operation are among the keys is known once their values are, so the number says the rest
     operation = data.get("operation")
     if operation == "create":
-        if data.keys() != _CREATE_KEYS:
-            _refuse_keys(_CREATE_KEYS)
+        if len(data) != 3 or "schedule" not in data:
+            _refuse_keys("operation", "schedule", "version")
         return _read_record(data["schedule"])
     if operation == "delete" or operation == "dispatch":
-        if data.keys() != _END_KEYS:
-            _refuse_keys(_END_KEYS)
-        return Change(operation, check_id(data["id"]))
+        if len(data) != 3 or "id" not in data:
+            _refuse_keys("id", "operation", "version")
+        return Ended(operation, check_id(data["id"]))
     msg = "operation must be create, delete or dispatch"
     raise ScheduleLogError(msg)
 
 
-def _read_record(record: object) -> Change:
+def _read_record(record: object) -> Entry:
     if type(record) is not dict and not isinstance(record, Mapping):
         _refuse("schedule must be an object")
-    if record.keys() != _RECORD_KEYS:
-        _refuse_keys(_RECORD_KEYS)
-    if record["kind"] != "after":
+    try:
+        kind, seconds = record["kind"], record["afterSeconds"]
+        schedule_id, prompt, scheduled_at = record["id"], record["prompt"], record["scheduledAt"]
+    except KeyError:
+        _refuse_keys(*_RECORD_KEYS)
+    if len(record) != len(_RECORD_KEYS):
+        _refuse_keys(*_RECORD_KEYS)
+    if kind != "after":
         _refuse("kind must be after")
-    scheduled_at = record["scheduledAt"]
-    if not isinstance(scheduled_at, str):
-        _refuse("scheduledAt must be text")
-    return Change(
-        "create",
-        check_id(record["id"]),
-        check_prompt(record["prompt"]),
-        check_after_seconds(record["afterSeconds"]),
-        scheduled_at,
-        parse_instant(scheduled_at),
+    return Entry(
+        check_id(schedule_id), check_prompt(prompt), check_after_seconds(seconds), check_instant(scheduled_at)
     )
 
 
-def _refuse_keys(keys: set[str]) -> NoReturn:
+def _refuse_keys(*keys: str) -> NoReturn:
     _refuse(f"the keys must be exactly {', '.join(sorted(keys))}")
 
 
@@ -134,9 +124,8 @@ def decode_schedule_change(data: object) -> CreateChange | DeleteChange | Dispat
         ScheduleLogError: for any other departure from the format.
     """
     change = read_change(data)
-    if change.operation == "create":
-        record = checked_record(change.id, change.prompt, change.after_seconds, change.scheduled_at)
-        return CreateChange.model_construct(version=1, operation="create", schedule=record)
+    if isinstance(change, Entry):
+        return CreateChange.model_construct(version=1, operation="create", schedule=change.record)
     if change.operation == "delete":
         return DeleteChange.model_construct(version=1, operation="delete", id=change.id)
     return DispatchChange.model_construct(version=1, operation="dispatch", id=change.id)
@@ -162,20 +151,20 @@ def end_data(operation: Literal["delete", "dispatch"], schedule_id: str) -> dict
     return {"version": SCHEDULE_CHANGE_VERSION, "operation": operation, "id": schedule_id}
 
 
-def read_changes(events: EventLog, start: int, end: int) -> Iterator[Change | None]:
-    """Yield for each event from ``start`` to ``end`` its checked change, or ``None`` for one of another type.
+def read_changes(events: EventLog, start: int) -> Iterator[Change]:
+    """Yield the checked change of each ``schedule/change`` from ``start`` on.
 
     Raises:
-        ScheduleLogError: where an event is none, or a change cannot be read; what was yielded before stands.
+        ScheduleLogError: where an event is none, or a change cannot be read.
     """
+    length = len(events)
+    seqs: Sequence[int] = range(start, length)
     if isinstance(events, AppendOnlyLog):
-        type_at, data_at = events.type_at, events.data_at
-        for seq in range(start, end):
-            yield read_change(data_at(seq)) if type_at(seq) == SCHEDULE_CHANGE else None
-        return
-    for seq in range(start, end):
+        seqs = events.seqs_of(SCHEDULE_CHANGE, start, length)
+    for seq in seqs:
         event = events[seq]
-        yield read_change(event.get("data")) if event_type(event) == SCHEDULE_CHANGE else None
+        if event_type(event) == SCHEDULE_CHANGE:
+            yield read_change(event.get("data"))
 
 
 def event_type(event: object) -> object:
@@ -202,6 +191,9 @@ def segment_start(events: EventLog, dispatch_seq: int, seed_length: int) -> int:
     """
     if dispatch_seq >= seed_length:
         return seed_length
+    if isinstance(events, AppendOnlyLog):
+        markers = events.seqs_of(END_SEED, 0, dispatch_seq)
+        return markers[-1] + 1 if markers else 0
     for position in range(dispatch_seq - 1, -1, -1):
         if event_type(events[position]) == END_SEED:
             return position + 1

@@ -22,6 +22,12 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - naive on purpose: all ari
 _FORM: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z", re.ASCII
 )
+is_on_any_calendar: Final = re.compile(
+    r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z",
+    re.ASCII,
+).fullmatch
+"""Matches a canonical instant up to the 28th of a month: every month has these days, so that it is certain."""
 
 
 def whole_number(value: object) -> int | None:

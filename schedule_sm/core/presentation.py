@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedule_sm.core.changes import Entry
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import EventLog, check_position, event_type, read_change, segment_start
 from schedule_sm.core.instants import whole_number
@@ -34,7 +35,7 @@ def schedule_reminder_presentation(
         change = read_change(event.get("data"))
     except ScheduleLogError as error:
         raise error.located(seq=seq) from error
-    if change.operation != "dispatch":
+    if isinstance(change, Entry) or change.operation != "dispatch":
         return None
     segment = Projection(segment_start(events, seq, seed))
     segment.sync(events, seq)

@@ -7,43 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
+from schedule_sm.core.changes import Change, Entry
 from schedule_sm.core.errors import ScheduleLogError
-from schedule_sm.core.event_log import AppendOnlyLog, Change, Event, EventLog, check_position, read_changes
-from schedule_sm.core.rank_heap import Rank, RankHeap
-from schedule_sm.core.records import AfterRecord, checked_record
+from schedule_sm.core.event_log import AppendOnlyLog, Event, EventLog, check_position, event_type, read_change
+from schedule_sm.core.rank_heap import RankHeap
+from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord
 
-
-class Entry:
-    """One active reminder in the index: slotted, because a session may hold 100,000 of them."""
-
-    __slots__ = ("after_seconds", "id", "prompt", "rank", "scheduled_at")
-
-    def __init__(self, change: Change, order: int) -> None:
-        """Index the create in ``change``; ``order`` is its place among the session's creates."""
-        self.id = change.id
-        self.prompt = change.prompt
-        self.after_seconds = change.after_seconds
-        self.scheduled_at = change.scheduled_at
-        self.rank: Rank = (change.target_ms, order, change.id)
-
-    @property
-    def target_ms(self) -> int:
-        """The target (epoch ms)."""
-        return self.rank[0]
-
-    @property
-    def record(self) -> AfterRecord:
-        """The durable record this entry stands for."""
-        return checked_record(self.id, self.prompt, self.after_seconds, self.scheduled_at)
-
-
-class Ended(NamedTuple):
-    """A change that ended a reminder."""
-
-    operation: Literal["delete", "dispatch"]
-    id: str
+_DECODED_AT_ONCE: Final = 1_024
+"""Decoding many events at once is cheaper than one by one; all of a long log at once would double its memory."""
+_COMPACT_EVERY: Final = 64
+"""So many reminders end between two looks at whether what is kept of them is worth dropping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +48,7 @@ class ChangeReader:
         """Whether ``take`` has anything new."""
         return self.position != self._projection.changes_consumed
 
-    def take(self) -> list[Entry | Ended] | None:
+    def take(self) -> list[Change] | None:
         """Return the changes since the last call, or ``None`` for a fresh start (read ``active`` instead)."""
         projection = self._projection
         position, self._position = self._position, projection.changes_consumed
@@ -115,7 +90,10 @@ class Projection:
         self._created: list[str] = []
         self._ended: set[str] = set()  # an active id is not kept a second time as one that was seen
         self._targets = RankHeap(active.__contains__)
-        self._journal: list[Entry | Ended] = []  # the last changes, as far as a reader still lacks them
+        self._unranked: list[
+            Entry
+        ] = []  # not in the heap yet: most of a long log have ended before it is asked
+        self._journal: list[Change] = []  # the last changes, as far as a reader still lacks them
         self._next_number = 1
 
     # -- reading the log ----------------------------------------------------------------------------------
@@ -145,21 +123,37 @@ class Projection:
         if events is not self._log:
             self._log, self._is_append_only = events, isinstance(events, AppendOnlyLog)
         if self._position != length:
-            self._consume(events, length if most is None else min(length, self._position + most))
+            self._consume(events, length if most is None else self._end_of_piece(events, length, most))
         if self._journal:
             self._forget_read_changes()
         return self._position == length
 
+    def _end_of_piece(self, events: EventLog, length: int, most: int) -> int:
+        start = self._position or 0
+        if not isinstance(events, AppendOnlyLog):
+            return min(length, start + most)
+        seqs = events.seqs_of(SCHEDULE_CHANGE, start, length, most)
+        return length if len(seqs) < most else seqs[-1] + 1
+
     def _consume(self, events: EventLog, end: int) -> None:
         start = position = self._position or 0
         try:
-            for change in read_changes(events, start, end):
-                if change is not None:
-                    self._apply(change)
-                position += 1
+            if isinstance(events, AppendOnlyLog):
+                seqs = events.seqs_of(SCHEDULE_CHANGE, start, end)
+                for first in range(0, len(seqs), _DECODED_AT_ONCE):
+                    some = seqs[first : first + _DECODED_AT_ONCE]
+                    position = some[0]
+                    for position, data in zip(some, events.data_of(some), strict=True):  # noqa: B007 - where it fails
+                        self._apply(read_change(data))
+            else:
+                for position in range(start, end):
+                    event = events[position]
+                    if event_type(event) == SCHEDULE_CHANGE:
+                        self._apply(read_change(event.get("data")))
+            position = end
         except ScheduleLogError as error:
             raise error.located(seq=position) from error
-        finally:
+        finally:  # whatever it was, also a host's log that cannot be read
             if position > start:
                 self._position = position
                 if not self._is_append_only:
@@ -190,35 +184,44 @@ class Projection:
 
     def check(self, change: Change) -> None:
         """Raise ScheduleLogError if ``change`` could not be folded next."""
-        if change.operation == "create":
+        if isinstance(change, Entry):
             if self.is_used(change.id):
                 _refuse(change)
         elif change.id not in self.active:
             _refuse(change)
 
     def _apply(self, change: Change) -> None:
-        if change.operation == "create":
-            if self.is_used(change.id):
+        if type(change) is Entry:
+            id_ = change.id
+            if id_ in self.active or id_ in self._ended:
                 _refuse(change)
-            entry = Entry(change, len(self._created))
-            self._created.append(change.id)
-            self.active[change.id] = entry
-            self._targets.push(entry.rank)
-            if self._readers:
-                self._journal.append(entry)
-            return
-        ended = self.active.pop(change.id, None)
-        if ended is None:
-            _refuse(change)
-        self._ended.add(ended.id)
-        self._targets.compact(len(self.active))
+            change.order = len(self._created)
+            self._created.append(id_)
+            self.active[id_] = change
+            self._unranked.append(change)
+        else:
+            if self.active.pop(change.id, None) is None:
+                _refuse(change)
+            self._ended.add(change.id)
+            if len(self._ended) % _COMPACT_EVERY == 0:
+                self._compact()
         if self._readers:
-            self._journal.append(Ended(change.operation, ended.id))
+            self._journal.append(change)
+
+    def _compact(self) -> None:
+        """Drop what is kept of ended reminders for "earliest" if it is more than half; amortised O(1) for an end."""
+        self._targets.compact(len(self.active))
+        if len(self._unranked) > 2 * len(self.active):
+            self._unranked = [entry for entry in self._unranked if entry.id in self.active]
 
     # -- what the fold yields -----------------------------------------------------------------------------
 
     def earliest(self) -> Entry | None:
         """Return the active entry with the earliest target, ties in create order; amortised O(log n)."""
+        for entry in self._unranked:
+            if entry.id in self.active:
+                self._targets.push(entry.rank)
+        self._unranked.clear()
         first = self._targets.first()
         return None if first is None else self.active[first[2]]
 
@@ -253,7 +256,7 @@ class Projection:
         """How many changes were consumed in this generation."""
         return len(self._created) + len(self._ended)
 
-    def changes_since(self, position: int) -> list[Entry | Ended]:
+    def changes_since(self, position: int) -> list[Change]:
         """Return the changes from ``position`` on, in order."""
         return self._journal[position - self._journal_start :]
 
@@ -273,7 +276,7 @@ class Projection:
 
 
 def _refuse(change: Change) -> NoReturn:
-    if change.operation == "create":
+    if isinstance(change, Entry):
         msg = f"id {change.id!r} is created a second time"
     else:
         msg = f"{change.operation} of {change.id!r}, which is not active"

@@ -19,6 +19,7 @@ from schedule_sm.core.instants import (
     MAX_SAFE_INTEGER,
     MIN_INSTANT_MS,
     format_instant,
+    is_on_any_calendar,
     parse_instant,
     whole_number,
 )
@@ -61,7 +62,7 @@ def check_prompt(value: object) -> str:
 
 def check_after_seconds(value: object) -> int:
     """Return the delay as an int from 1 to 2^53-1 seconds; raise ``ValueError`` otherwise."""
-    seconds = whole_number(value)
+    seconds = value if type(value) is int else whole_number(value)
     if seconds is None or not 1 <= seconds <= MAX_SAFE_INTEGER:
         msg = "afterSeconds must be a whole number from 1 to 9007199254740991"
         raise ValueError(msg)
@@ -73,7 +74,8 @@ def check_instant(value: object) -> str:
     if not isinstance(value, str):
         msg = "scheduledAt must be text"
         raise ValueError(msg)  # noqa: TRY004 - pydantic turns ValueError, not TypeError, into a verdict
-    parse_instant(value)
+    if not is_on_any_calendar(value):
+        parse_instant(value)
     return value
 
 

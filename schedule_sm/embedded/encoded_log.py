@@ -8,35 +8,62 @@ from __future__ import annotations
 import json
 import sys
 from array import array
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from typing import Any, overload
 
+from pydantic_core import from_json
+
 from schedule_sm.core.event_log import AppendOnlyLog
-from schedule_sm.stores.protocol import StoredEvent
+from schedule_sm.stores.protocol import OpenedLog, StoredEvent
+
+_NOWHERE = array("q")
 
 
 class EncodedLog(AppendOnlyLog):
-    """The events ``{"seq", "type", "time", "data"}`` of one session, in order; each read gives a fresh one."""
+    """The events ``{"seq", "type", "time", "data"}`` of one session, in order; each read gives a fresh one.
 
-    __slots__ = ("_bodies", "_times", "_types")
+    Its head may still lie in a store: an event there whose type was not asked for is read when it is touched.
+    """
 
-    def __init__(self, stored: Iterable[StoredEvent] = ()) -> None:
-        """Take over what a store held."""
+    __slots__ = ("_bodies", "_head", "_known", "_known_types", "_seqs", "_times", "_types")
+
+    def __init__(self, stored: Sequence[StoredEvent] | OpenedLog = ()) -> None:
+        """Take over what a store held: all of it, or what of it was read so far."""
+        self._head: Sequence[StoredEvent] = ()
+        self._known: dict[int, str] = {}
+        self._known_types: Collection[str] = frozenset()
         self._types: list[str] = []
         self._times = array("q")
         self._bodies: list[str] = []
-        for event in stored:
-            self.add(event.type, event.time, event.body)
+        self._seqs: dict[str, array[int]] = {}
+        if isinstance(stored, OpenedLog):
+            self._head = stored.events
+            self._known_types = stored.known.keys()
+            for type_, found in stored.known.items():
+                self._known.update(found)
+                self._seqs[type_] = array("q", [seq for seq, _ in found])
+        else:
+            for event in stored:
+                self.add(event.type, event.time, event.body)
 
     def add(self, type: str, time: int, body: str) -> int:  # noqa: A002 - the event's own field name
         """Append one event and return its seq."""
+        seq = len(self)
         self._types.append(sys.intern(type))
         self._times.append(time)
         self._bodies.append(body)
-        return len(self._bodies) - 1
+        self._seqs_of(type).append(seq)
+        return seq
+
+    def _seqs_of(self, type: str) -> array[int]:  # noqa: A002 - the event's own field name
+        seqs = self._seqs.get(type)
+        if seqs is None:
+            seqs = self._seqs[type] = array("q")
+        return seqs
 
     def __len__(self) -> int:
-        return len(self._bodies)
+        return len(self._head) + len(self._bodies)
 
     @overload
     def __getitem__(self, position: int) -> dict[str, Any]: ...
@@ -47,29 +74,64 @@ class EncodedLog(AppendOnlyLog):
     def __getitem__(self, position: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(position, slice):
             return [self[seq] for seq in range(*position.indices(len(self)))]
-        if position < 0:
-            position += len(self)
-        return {
-            "seq": position,
-            "type": self._types[position],
-            "time": self._times[position],
-            "data": json.loads(self._bodies[position]),
-        }
+        seq, type_, time, body = self._stored_at(position + len(self) if position < 0 else position)
+        return {"seq": seq, "type": type_, "time": time, "data": json.loads(body)}
+
+    def _stored_at(self, seq: int) -> StoredEvent:
+        own = seq - len(self._head)
+        if seq >= 0 and own < 0:
+            return self._head[seq]
+        if own < 0:
+            msg = "no event stands there"
+            raise IndexError(msg)
+        return StoredEvent(seq, self._types[own], self._times[own], self._bodies[own])
 
     def type_at(self, seq: int) -> str:
         """Return an event's type without decoding it."""
-        return self._types[seq]
+        return self._stored_at(seq).type
 
     def data_at(self, seq: int) -> Any:
         """Return a fresh copy of an event's data."""
-        return json.loads(self._bodies[seq])
+        return json.loads(self._body_at(seq))
+
+    def _body_at(self, seq: int) -> str:
+        known = self._known.get(seq)
+        return self._stored_at(seq).body if known is None else known
+
+    def seqs_of(self, type: str, start: int, end: int, most: int | None = None) -> Sequence[int]:  # noqa: A002 - the event's own field name
+        """See ``AppendOnlyLog``; a type that was not read from the store yet is O(events) once."""
+        if self._head and type not in self._known_types:
+            self._index_head()
+        seqs = self._seqs.get(type, _NOWHERE)
+        first = bisect_left(seqs, start)
+        last = len(seqs) if end >= len(self) else bisect_left(seqs, end)
+        return seqs[first : last if most is None else min(last, first + most)]
+
+    def _index_head(self) -> None:
+        appended, self._seqs = self._seqs, {}
+        for event in self._head:
+            self._seqs_of(event.type).append(event.seq)
+        self._known_types = {*self._seqs, *appended}
+        for type_, seqs in appended.items():
+            own = bisect_left(seqs, len(self._head))
+            self._seqs_of(type_).extend(seqs[own:])
+
+    def data_of(self, seqs: Sequence[int]) -> list[Any]:
+        """See ``AppendOnlyLog``; many are decoded at once."""
+        known = self._known
+        bodies = [known[seq] if seq in known else self._stored_at(seq).body for seq in seqs]
+        if len(bodies) > 1:
+            try:
+                decoded: list[Any] = from_json(f"[{','.join(bodies)}]", cache_strings="keys")
+                if len(decoded) == len(bodies):
+                    return decoded
+            except ValueError:
+                pass  # it takes less than the standard library, lone surrogates for one
+        return [json.loads(body) for body in bodies]
 
     def stored(self, start: int = 0) -> tuple[StoredEvent, ...]:
         """Return the events from ``start`` on as a store takes them."""
-        return tuple(
-            StoredEvent(seq, self._types[seq], self._times[seq], self._bodies[seq])
-            for seq in range(start, len(self))
-        )
+        return tuple(self._stored_at(seq) for seq in range(start, len(self)))
 
 
 def encode_data(data: object) -> str:

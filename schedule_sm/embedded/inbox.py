@@ -58,9 +58,11 @@ class Inbox:
     def __init__(self, log: EncodedLog, seed_length: int) -> None:
         """Fold ``log`` from ``seed_length`` on; ``note`` keeps it in step."""
         self._messages: dict[str, Message] = {}
-        for seq in range(seed_length, len(log)):
-            if log.type_at(seq) in OWN_TYPES:
-                self.note(seq, log.type_at(seq), log.data_at(seq))
+        of_type = {type_: log.seqs_of(type_, seed_length, len(log)) for type_ in OWN_TYPES}
+        in_order = sorted((seq, type_) for type_, seqs in of_type.items() for seq in seqs)
+        decoded = log.data_of([seq for seq, _ in in_order])
+        for (seq, type_), data in zip(in_order, decoded, strict=True):
+            self.note(seq, type_, data)
 
     def note(self, seq: int, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
         """Take in the event at ``seq``; events of other types change nothing."""

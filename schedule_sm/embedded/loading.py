@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
+from schedule_sm.core.records import END_SEED, SCHEDULE_CHANGE
 from schedule_sm.embedded.encoded_log import EncodedLog
+from schedule_sm.embedded.inbox import OWN_TYPES
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
 from schedule_sm.stores.errors import StoreIOError
-from schedule_sm.stores.protocol import Append, NewSession, SessionInfo, Store, StoredEvent
+from schedule_sm.stores.protocol import Append, ByTypeStore, NewSession, SessionInfo, Store
 from schedule_sm.stores.sqlite import SqliteStore
+
+READ_AT_ONCE: Final = OWN_TYPES | {SCHEDULE_CHANGE, END_SEED}
+"""The types of event that a session needs to come to life; the others wait until somebody asks for them."""
 
 
 @asynccontextmanager
@@ -50,8 +56,7 @@ async def load_session(
     """
     store = sessions.store
     try:
-        stored: Sequence[StoredEvent] = await store.read(info.id) if info.next_seq else ()
-        _check_complete(info, stored)
+        log = await _read_log(store, info) if info.next_seq else EncodedLog()
         before_use()
     except BaseException:
         await give_back(store, info)
@@ -59,7 +64,7 @@ async def load_session(
     return EmbeddedSession(
         sessions,
         info.id,
-        EncodedLog(stored),
+        log,
         header=NewSession(info.seed_length, info.parent),
         epoch=info.epoch,
         durable=info.next_seq,
@@ -79,7 +84,16 @@ def check_session_id(session_id: object) -> None:
     session_id.encode()
 
 
-def _check_complete(info: SessionInfo, stored: Sequence[StoredEvent]) -> None:
-    if [event.seq for event in stored] != list(range(info.next_seq)):
+async def _read_log(store: Store, info: SessionInfo) -> EncodedLog:
+    if isinstance(store, ByTypeStore):
+        opened = await store.open_log(info.id, READ_AT_ONCE)
+        is_complete = len(opened.events) == info.next_seq
+        log = EncodedLog(opened)
+    else:
+        stored = await store.read(info.id)
+        is_complete = [event.seq for event in stored] == list(range(info.next_seq))
+        log = EncodedLog(stored)
+    if not is_complete:
         place = f"session {info.id!r}"
         raise StoreIOError(place, f"it should hold the events 0 to {info.next_seq - 1} and does not")
+    return log

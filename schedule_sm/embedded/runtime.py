@@ -146,6 +146,7 @@ class ScheduleHost:
         source = await self.session(parent, create=False) if isinstance(parent, str) else parent
         if not await source.log.writer.flush():
             _logger.warning("session %r is forked before all of it is durable", source.id)
+        inherited = await self._store.read(source.id) if source.log.writer.durable else ()
         async with self._opening:
             self._check_open()
             info = await self._store.acquire(child_id, wall_ms()) if child_id not in self._live else None
@@ -153,7 +154,7 @@ class ScheduleHost:
                 if info is not None:
                     await give_back(self._store, info)
                 raise SessionExistsError(child_id)
-            log = EncodedLog(source.events.stored())
+            log = EncodedLog([*inherited, *source.events.stored(len(inherited))])
             log.add(END_SEED, wall_ms(), encode_data({"parent": source.id}))
             header = NewSession(seed_length=len(log), parent=source.id)
             session = EmbeddedSession(

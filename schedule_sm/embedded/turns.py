@@ -69,13 +69,11 @@ class History:
 
     def items(self) -> list[JsonValue]:
         """Return a new list of the items in the runner's format; others are left out."""
-        for seq in range(self._position, len(self._log)):
-            if self._log.type_at(seq) == TURN_ENDED:
-                ended = self._log.data_at(seq)
-                if ended["format"] == self._runner.format:
-                    self._items.extend(ended["items"])
-                else:
-                    _logger.warning("a turn in the format %r is left out of the history", ended["format"])
+        for ended in self._log.data_of(self._log.seqs_of(TURN_ENDED, self._position, len(self._log))):
+            if ended["format"] == self._runner.format:
+                self._items.extend(ended["items"])
+            else:
+                _logger.warning("a turn in the format %r is left out of the history", ended["format"])
         self._position = len(self._log)
         return list(self._items)
 
@@ -280,11 +278,10 @@ class Turns:
 
     async def __anext__(self) -> Turn:
         while True:
-            while self._position <= self._loop.finished_seq:
-                seq = self._position
-                self._position += 1
-                if self._log.type_at(seq) == TURN_ENDED:
-                    return read_turn(self._log, seq)
+            finished = self._log.seqs_of(TURN_ENDED, self._position, self._loop.finished_seq + 1, most=1)
+            if finished:
+                self._position = finished[0] + 1
+                return read_turn(self._log, finished[0])
             if self._loop.is_stopping:
                 raise StopAsyncIteration
             await self._news()

@@ -6,10 +6,10 @@ everywhere. ``schedule_sm.testing.check_store`` is the suite that each store has
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class StoredEvent(NamedTuple):
@@ -23,6 +23,15 @@ class StoredEvent(NamedTuple):
     """When it was appended, as epoch ms."""
     body: str
     """Its data as JSON text, ASCII only (``json.dumps`` as it is by default)."""
+
+
+class OpenedLog(NamedTuple):
+    """A stored log of which some types were read."""
+
+    events: Sequence[StoredEvent]
+    """All of it; an event that was not read yet is read when it is touched, and that may block for a moment."""
+    known: Mapping[str, Sequence[tuple[int, str]]]
+    """For each type that was asked for, seq and body of every event of it, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,19 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Give everything back, after what is being written; bounded, harmless when called twice."""
+
+
+@runtime_checkable
+class ByTypeStore(Store, Protocol):
+    """A store from which a session comes to life without reading all of it; no store has to be one."""
+
+    async def open_log(self, session_id: str, types: Collection[str]) -> OpenedLog:
+        """Return the session's log as far as it is stored, with what was read of ``types``.
+
+        Raises:
+            SessionUnknownError: if there is no such session.
+            StoreError: if the place cannot be used, or an event is missing.
+        """
 
 
 class StoreStatistics(NamedTuple):

@@ -27,8 +27,9 @@ from schedule_sm.stores.errors import (
 from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.group_commit import GroupCommit
-from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
+from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent, StoreStatistics
 from schedule_sm.stores.sqlite_file import HeldFile, real_file, uri
+from schedule_sm.stores.sqlite_pages import SqlitePages
 from schedule_sm.stores.sqlite_reader import SqliteReader
 from schedule_sm.stores.sqlite_schema import check_schema, migrate
 
@@ -117,6 +118,20 @@ class SqliteStore:
             return [
                 StoredEvent._make(row) for row in rows.read_events(connection, session_id, after_seq, types)
             ]
+
+        return await self._read(read)
+
+    async def open_log(self, session_id: str, types: Collection[str]) -> OpenedLog:
+        """See ``ByTypeStore.open_log``; the index is read, not the log."""
+
+        def read(connection: sqlite3.Connection) -> OpenedLog:
+            if rows.session_info(connection, session_id) is None:
+                raise rows.unknown_session(connection, str(self.path), session_id)
+            length, last_seq = rows.extent(connection, session_id)
+            if last_seq != length - 1:
+                raise StoreIOError(str(self.path), f"events of session {session_id!r} are missing")
+            known = {type_: rows.bodies_of(connection, session_id, type_) for type_ in types}
+            return OpenedLog(SqlitePages(self.path, session_id, length), known)
 
         return await self._read(read)
 

@@ -64,6 +64,25 @@ def read_events(
     )
 
 
+def bodies_of(connection: sqlite3.Connection, session_id: str, type_: str) -> list[tuple[int, str]]:
+    """Return seq and body of each of the session's events of one type, in order."""
+    return connection.execute(
+        "SELECT seq, body FROM events INDEXED BY events_by_type WHERE session = ? AND type = ? ORDER BY seq",
+        (session_id, type_),
+    ).fetchall()
+
+
+def extent(connection: sqlite3.Connection, session_id: str) -> tuple[int, int]:
+    """Return how many events the session has, and the seq of the last, -1 without any; reads the smaller index."""
+    count: int = connection.execute(
+        "SELECT count(*) FROM events INDEXED BY events_by_type WHERE session = ?", (session_id,)
+    ).fetchone()[0]
+    last: int | None = connection.execute(
+        "SELECT max(seq) FROM events WHERE session = ?", (session_id,)
+    ).fetchone()[0]
+    return count, -1 if last is None else last
+
+
 def unknown_session(connection: sqlite3.Connection, place: str, session_id: str) -> SessionUnknownError:
     """Return the error for a session that is not there, with the ids most like it."""
     ids = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE next_seq > 0")]

@@ -18,7 +18,15 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from schedule_sm.stores.errors import SessionHeldError, SessionUnknownError, StoreClosedError
-from schedule_sm.stores.protocol import Append, NewSession, Outcome, SessionInfo, Store, StoredEvent
+from schedule_sm.stores.protocol import (
+    Append,
+    ByTypeStore,
+    NewSession,
+    Outcome,
+    SessionInfo,
+    Store,
+    StoredEvent,
+)
 
 MakeStore: TypeAlias = Callable[[], Store | Awaitable[Store]]
 """Returns an open store on a fresh place each time it is called."""
@@ -102,6 +110,26 @@ async def what_is_committed_is_read_back(suite: _Suite) -> None:
     assert tuple(await store.read("s", types=("a",))) == events[1::2]
     assert tuple(await store.read("s", 2, types=("a",))) == events[3::2]
     assert tuple(await store.read("s", types=())) == ()
+
+
+async def a_log_opened_by_type_is_the_log(suite: _Suite) -> None:
+    """What came by type, and what is read when it is touched, is what was committed; for a store that offers it."""
+    store = await suite.fresh()
+    if not isinstance(store, ByTypeStore):
+        return
+    info = await store.acquire("s", NOW_MS)
+    assert len((await store.open_log("s", ("a",))).events) == 0
+    events = tuple(stored_event(n, text, "a" if n % 2 else "b") for n, text in enumerate(HARD_TEXTS))
+    assert await _one(store, append_of(info, events=events)) is Outcome.COMMITTED
+    opened = await store.open_log("s", ("a", "c"))
+    by_type = {type_: list(found) for type_, found in opened.known.items()}
+    assert by_type == {"a": [(event.seq, event.body) for event in events[1::2]], "c": []}
+    later = append_of(replace(info, next_seq=len(events)))
+    assert await _one(store, later) is Outcome.COMMITTED
+    assert tuple(opened.events) == events, "it ends where it ended when it was opened"
+    assert opened.events[-1] == events[-1]
+    assert tuple((await store.open_log("s", ())).events) == events + later.events
+    await _raises(SessionUnknownError, store.open_log("nobody", ("a",)))
 
 
 async def the_epoch_rises_with_each_acquisition(suite: _Suite) -> None:
@@ -273,6 +301,7 @@ async def _raises(kind: type[Exception], call: Awaitable[Any]) -> Exception:
 
 STORE_CHECKS: Final = (
     what_is_committed_is_read_back,
+    a_log_opened_by_type_is_the_log,
     the_epoch_rises_with_each_acquisition,
     a_second_owner_is_refused,
     a_repeated_append_answers_committed,

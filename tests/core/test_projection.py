@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from schedule_sm.core.changes import Ended, Entry
 from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
 from schedule_sm.core.presentation import schedule_reminder_presentation
 from schedule_sm.core.projection import (
-    Ended,
-    Entry,
     Projection,
     allocate_schedule_id,
     fold_schedule_events,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from schedule_sm.core.projection import Projection
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
+from schedule_sm.stores.errors import StoreIOError
+from schedule_sm.stores.protocol import OpenedLog, StoredEvent
+from tests.core.logs import create, delete
 
 
 def test_events_come_back_fresh_and_whole() -> None:
@@ -59,3 +64,87 @@ def test_a_reminder_costs_less_than_a_thousand_bytes_log_and_index_together() ->
     finally:
         tracemalloc.stop()
     assert used / count <= 1_000
+
+
+class Untouched(Sequence[StoredEvent]):
+    """A stored log that tells which of its events were read, and can fail to be."""
+
+    def __init__(self, events: Sequence[StoredEvent]) -> None:
+        self._events = events
+        self.touched: list[int] = []
+        self.is_broken = False
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __getitem__(self, position: Any) -> Any:
+        if self.is_broken:
+            raise StoreIOError("the file", "it is gone")
+        self.touched.append(position)
+        return self._events[position]
+
+
+def stored_log(*types: str) -> tuple[Untouched, EncodedLog]:
+    """A log of the four events note, change, other, change, of which ``types`` were read."""
+    whole = EncodedLog()
+    for type_, data in [
+        ("note", {"n": 0}),
+        ("schedule/change", create("schedule-1")),
+        ("other", {"n": 2}),
+        ("schedule/change", delete("schedule-1")),
+    ]:
+        whole.add(type_, 7, encode_data(data))
+    head = Untouched(whole.stored())
+    known = {type_: [(e.seq, e.body) for e in whole.stored() if e.type == type_] for type_ in types}
+    return head, EncodedLog(OpenedLog(head, known))
+
+
+def test_what_was_read_by_type_needs_no_other_event() -> None:
+    head, log = stored_log("schedule/change", "turn/ended")
+    log.add("schedule/change", 9, encode_data(create("schedule-2")))
+    projection = Projection()
+    projection.sync(log)
+    assert [entry.id for entry in projection] == ["schedule-2"]
+    assert list(log.seqs_of("schedule/change", 0, len(log))) == [1, 3, 4]
+    assert list(log.seqs_of("schedule/change", 2, 4)) == [3]
+    assert list(log.seqs_of("schedule/change", 0, len(log), 2)) == [1, 3]
+    assert log.data_of([3, 4]) == [delete("schedule-1"), create("schedule-2")]
+    assert list(log.seqs_of("turn/ended", 0, len(log))) == []
+    assert head.touched == []
+
+
+def test_other_events_are_read_when_they_are_touched() -> None:
+    head, log = stored_log("schedule/change")
+    log.add("note", 9, encode_data({"n": 4}))
+    assert log[2] == {"seq": 2, "type": "other", "time": 7, "data": {"n": 2}}
+    assert log[-5]["type"] == "note"
+    assert head.touched == [2, 0]
+    assert [event["seq"] for event in log] == [0, 1, 2, 3, 4]
+    for outside in (5, -6):
+        with pytest.raises(IndexError):
+            log[outside]
+    assert list(log.seqs_of("note", 0, 5)) == [0, 4]  # a type that was not asked for is looked for in all of it
+    assert list(log.seqs_of("schedule/change", 0, 5)) == [1, 3]
+    assert EncodedLog(log.stored())[:] == log[:]
+
+
+def test_event_that_cannot_be_read_any_more_is_an_error_and_the_rest_goes_on() -> None:
+    head, log = stored_log("schedule/change")
+    head.is_broken = True
+    with pytest.raises(StoreIOError):
+        log[0]
+    projection = Projection()
+    projection.sync(log)
+    assert projection.is_used("schedule-1")
+
+
+def test_bodies_decoded_together_are_what_each_is_alone() -> None:
+    log = EncodedLog()
+    bodies = ['"\\ud800"', "1", '{"a":' * 300 + "1" + "}" * 300, "[]", "NaN", "12345678901234567890123456789"]
+    for body in bodies:
+        log.add("note", 1, body)
+    assert repr(log.data_of(range(len(bodies)))) == repr([json.loads(body) for body in bodies])
+    for body in ("1,2", "3"):
+        log.add("broken", 1, body)
+    with pytest.raises(ValueError, match="Extra data"):
+        log.data_of(log.seqs_of("broken", 0, len(log)))

@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from schedule_sm.core.deliveries import PIECE
+from schedule_sm.transaction import FOLDED_AT_ONCE
 from tests.owner.support import CORRUPT, DISPOSE, calls, create, scripted, stop, tool_task
 
 pytestmark = pytest.mark.asyncio
 
 PIECES = 4
-MANY = PIECES * PIECE + 1
+MANY = PIECES * max(PIECE, FOLDED_AT_ONCE) + 1
 
 
 async def turns_until(happened):
