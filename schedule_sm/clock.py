@@ -38,8 +38,10 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Return the wall clock as epoch ms."""
 
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` once ``delay_ms`` have passed on the event loop's clock."""
+    def call_later(
+        self, delay_ms: int, callback: Callable[[], None], *, since_ms: int | None = None
+    ) -> Timer:
+        """Call ``callback`` once ``delay_ms`` have passed on the event loop's clock, since a reading of ``now_ms``."""
 
     def watch(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         """Call ``on_jump`` when wall and loop clock have parted; returns its disposer."""
@@ -57,13 +59,22 @@ class LoopClock:
         """Return the wall clock as epoch ms."""
         return wall_ms()
 
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` once ``delay_ms`` have passed on the running loop's clock."""
+    def call_later(
+        self, delay_ms: int, callback: Callable[[], None], *, since_ms: int | None = None
+    ) -> Timer:
+        """Call ``callback`` once ``delay_ms`` have passed on the running loop's clock.
+
+        Timers for one instant of the wall clock end together, whenever in a millisecond each was armed: what a
+        thousand owners do then is done in step, and none waits for another's second drive.
+        """
         loop = asyncio.get_running_loop()
         watcher = _WATCHERS.get(loop)
         if watcher is not None:
             watcher.note_armed()
-        return loop.call_later(delay_ms / 1_000, callback)
+        if since_ms is None:
+            return loop.call_later(delay_ms / 1_000, callback)
+        passed_ms = self.now_ms() - since_ms + time.time_ns() % 1_000_000 / 1e6
+        return loop.call_later((delay_ms - passed_ms) / 1_000, callback)
 
     def watch(self, on_jump: Callable[[], None]) -> Callable[[], None]:
         """Subscribe to the running loop's one watcher."""

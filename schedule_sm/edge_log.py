@@ -10,7 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from schedule_sm.core.cursor import DELIVERY, Observer, tables
 from schedule_sm.core.deliveries import Deliveries
-from schedule_sm.core.edges import SETBACKS, Edge
+from schedule_sm.core.edges import Edge
 
 _logger = logging.getLogger("schedule_sm.edges")
 _TABLES: Final = tables()
@@ -48,11 +48,11 @@ class EdgeLog:
         self._agent_id = agent_id
 
     def __call__(self, chart: str, subject_id: str, source: str, event: str, target: str) -> None:
-        """Log one step, if anybody listens; costs one look-up while nobody does."""
+        """Log one such edge, if anybody listens; costs one look-up while nobody does."""
         if not _logger.isEnabledFor(logging.INFO):
             return
         edge = edge_taken(chart, source, event)
-        if edge is None or edge.kind not in SETBACKS:
+        if edge is None:
             return
         # %r: an id is any text, and a line break or a lone surrogate in it must not spoil the log
         _logger.info(

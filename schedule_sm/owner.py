@@ -57,7 +57,7 @@ class ScheduleOwner:
         self._agent = agent
         clock = clock or LoopClock()
         self._observers = Observers(observers or ALL_STEPS)
-        self._observers.add(EdgeLog(agent.session.id, agent.id))
+        self._observers.add_for_setbacks(EdgeLog(agent.session.id, agent.id))
         self._shared = shared_session(agent.session)
         self._deliveries = Deliveries(self._shared.projection, self._observers)
         self._timer = TargetTimer(agent, clock, on_ended=self.recompute)
@@ -242,16 +242,20 @@ class ScheduleOwner:
 
     async def _drive_in_lane(self, *, may_retry: bool) -> bool:
         """One pass: flush, fold, decide, act; whether a reminder was delivered."""
-        if not await self._in_pieces(self._shared.fold_some):
+        if self._shared.fold_some() and not await self._go_on(self._shared.fold_some):
             return False
         now_ms = self._timer.read_clock()
-        if not await self._in_pieces(lambda: self._deliveries.fall_due(now_ms)):
+        if self._deliveries.fall_due(now_ms) and not await self._go_on(
+            lambda: self._deliveries.fall_due(now_ms)
+        ):
             return False
         self._deliveries.before_flush(now_ms)
         if not await self._flush("preflight", "the checkpoint was not confirmed") or not self._fold():
             return False
         now_ms = self._timer.read_clock()
-        if not await self._in_pieces(lambda: self._deliveries.take_some(now_ms)):
+        if self._deliveries.take_some(now_ms) and not await self._go_on(
+            lambda: self._deliveries.take_some(now_ms)
+        ):
             return False
         if now_ms is None:
             self._host_failed()
@@ -269,12 +273,14 @@ class ScheduleOwner:
                 return await self._conclude(attempt, may_retry=may_retry)
         return False
 
-    async def _in_pieces(self, piece: Callable[[], bool]) -> bool:
-        """Do what may be long a piece at a time, a loop turn between two; whether the drive goes on after it."""
-        while piece():
+    async def _go_on(self, piece: Callable[[], bool]) -> bool:
+        """Do the rest of what is long, a loop turn before each piece; whether the drive goes on after it."""
+        is_left = True
+        while is_left:
             await asyncio.sleep(0)
             if self._is_over():
                 return False
+            is_left = piece()
         return True
 
     async def _conclude(self, attempt: Attempt, *, may_retry: bool) -> bool:
@@ -352,7 +358,8 @@ class ScheduleOwner:
 
     def _is_over(self) -> bool:
         """Whether the drive ends here: stopping first, then no longer live, then a registry that raises."""
-        if self.state != "driving":
+        cursor = self._cursor
+        if cursor.state != "driving":
             return True
         try:
             live = is_live(self._ctx, self._agent)
@@ -360,10 +367,10 @@ class ScheduleOwner:
             warn("owner", "the agent registry failed", self._agent, error)
             self._host_failed()
             return True
-        if self.state == "driving" and not live:
+        if cursor.state == "driving" and not live:
             self._step("lost")
             self._leave()
-        return self.state != "driving"  # also if the registry itself has asked to stop, whatever it answers
+        return cursor.state != "driving"  # also if the registry itself has asked to stop, whatever it answers
 
     def _host_failed(self) -> None:
         self._deliveries.host_failed(self._timer.now_ms)

@@ -48,7 +48,7 @@ class TargetTimer:
         self.cancel()
         self.target_ms = target_ms
         delay_ms = min(max(target_ms - self.now_ms, 0), MAX_SEGMENT_MS)
-        self._timer = self._clock.call_later(delay_ms, self._on_ended)
+        self._timer = self._clock.call_later(delay_ms, self._on_ended, since_ms=self.now_ms)
 
     def cancel(self) -> None:
         """Wait for nothing."""

@@ -22,34 +22,43 @@ FOLDED_AT_ONCE: Final = 512
 class Ticket:
     """A place in a lane: waiting, holding or left."""
 
-    __slots__ = ("_granted", "_lane", "holder_task")
+    __slots__ = ("_granted", "_lane", "_waiter", "holder_task")
 
     def __init__(self, lane: Lane) -> None:
         """Wait for ``lane``."""
         self._lane = lane
-        self._granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._granted: bool | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self.holder_task: asyncio.Task[Any] | None = None
 
     @property
     def is_waiting(self) -> bool:
         """Whether it is still in the queue."""
-        return not self._granted.done()
+        return self._granted is None
 
     def grant(self) -> None:
         """Hand the lane over; called by the lane alone."""
-        self._granted.set_result(True)
+        self._end_waiting(granted=True)
 
     async def granted(self) -> bool:
         """Wait for the lane; ``False`` if the place was given up meanwhile. Its task then is the holder."""
-        granted = await self._granted
-        if granted:
+        if self._granted is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self._granted:
             self.holder_task = asyncio.current_task()
-        return granted
+            return True
+        return False
 
     def give_up_waiting(self) -> None:
         """Leave the queue if still in it; a holder stays."""
         if self.is_waiting:
-            self._granted.set_result(False)
+            self._end_waiting(granted=False)
+
+    def _end_waiting(self, *, granted: bool) -> None:
+        self._granted = granted
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def leave(self) -> None:
         """Leave the queue, or free the lane for the next in it; harmless when called twice."""

@@ -13,7 +13,7 @@ from statemachine import StateChart
 
 from schedule_sm.core.chart_table import ChartTable, compile_chart
 from schedule_sm.core.charts import DeliveryChart, OwnerChart
-from schedule_sm.core.edges import SETBACKS, Edge
+from schedule_sm.core.edges import Edge
 from schedule_sm.core.errors import IllegalStepError
 
 _logger = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class Observers:
         """Tell ``parent``'s observers too."""
         self.parent = parent
         self.own: tuple[Observer, ...] = ()  # replaced, never changed: it may be read while one is added
+        self.of_setbacks: tuple[Observer, ...] = ()
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Tell ``observer`` of every step from now on; returns its disposer."""
@@ -55,16 +56,27 @@ class Observers:
 
         return dispose
 
-    def notify(self, chart: str, subject_id: str, source: str, event: str, target: str) -> None:
+    def add_for_setbacks(self, observer: Observer) -> None:
+        """Tell ``observer`` of retry, fault and disposal edges alone."""
+        self.of_setbacks = (*self.of_setbacks, observer)
+
+    def notify(self, chart: str, subject_id: str, edge: Edge) -> None:
         """Tell every observer of one step."""
+        if edge.is_setback and self.of_setbacks:
+            _tell(self.of_setbacks, chart, subject_id, edge)
         told: Observers | None = self
         while told is not None:
-            for observer in told.own:
-                try:
-                    observer(chart, subject_id, source, event, target)
-                except Exception:  # an observer must not change what is observed
-                    _logger.exception("an observer of %s raised", chart)
+            if told.own:
+                _tell(told.own, chart, subject_id, edge)
             told = told.parent
+
+
+def _tell(observers: tuple[Observer, ...], chart: str, subject_id: str, edge: Edge) -> None:
+    for observer in observers:
+        try:
+            observer(chart, subject_id, edge.source, edge.event, edge.target)
+        except Exception:  # an observer must not change what is observed
+            _logger.exception("an observer of %s raised", chart)
 
 
 ALL_STEPS: Final = Observers()
@@ -113,9 +125,9 @@ class Cursor:
         if edge.target != source:
             self.state = edge.target
             self.since_ms = now_ms
-        if edge.kind in SETBACKS:
+        if edge.is_setback:
             self.last = edge
-        self._observers.notify(self._table.name, self.subject_id, source, event, edge.target)
+        self._observers.notify(self._table.name, self.subject_id, edge)
         return edge
 
 

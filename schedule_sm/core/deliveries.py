@@ -14,7 +14,7 @@ from schedule_sm.core.changes import Change, Ended, Entry
 from schedule_sm.core.charts import DeliveryEvent
 from schedule_sm.core.cursor import DELIVERY, Cursor, Observers
 from schedule_sm.core.projection import ChangeReader, Projection
-from schedule_sm.core.rank_heap import RankHeap
+from schedule_sm.core.rank_heap import Rank, RankHeap
 
 PIECE: Final = 128
 """So many reminders are moved at once at most; between two pieces of a long backlog the event loop gets a turn."""
@@ -74,9 +74,10 @@ class Deliveries:
             return False
         self._read(now_ms)
         for _ in range(PIECE):
-            if (first := self._armed.first()) is None or first[0] > now_ms:
+            rank = self._armed.pop(now_ms)
+            if rank is None:
                 return False
-            self._first_falls_due(now_ms)
+            self._falls_due(rank, now_ms)
         return True
 
     def before_flush(self, now_ms: int | None) -> None:
@@ -143,8 +144,8 @@ class Deliveries:
         if earliest is None or now_ms < earliest.target_ms:
             return
         delivery = self._by_id[earliest.id]
-        if delivery.state == "armed":
-            self._first_falls_due(now_ms)
+        if delivery.state == "armed" and (rank := self._armed.pop()) is not None:
+            self._falls_due(rank, now_ms)
         if delivery.state == "overdue":
             self._send_first(now_ms)
         self._step(delivery, "confirmed", now_ms)
@@ -201,11 +202,9 @@ class Deliveries:
     def _step(self, delivery: Delivery, event: DeliveryEvent, now_ms: int) -> None:
         delivery.step(event, now_ms)
 
-    def _first_falls_due(self, now_ms: int) -> None:
-        rank = self._armed.pop()
-        if rank is not None:
-            self._step(self._by_id[rank[2]], "due", now_ms)
-            self._overdue.push(rank)
+    def _falls_due(self, rank: Rank, now_ms: int) -> None:
+        self._step(self._by_id[rank[2]], "due", now_ms)
+        self._overdue.push(rank)
 
     def _send_first(self, now_ms: int) -> None:
         """Send the earliest overdue one, if any, to its checkpoint: it is the candidate from now on."""

@@ -6,7 +6,7 @@ given, so they compose with ``|``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
@@ -55,6 +55,12 @@ class Edge:
     target: str
     kind: EdgeKind
     why: str
+    is_setback: bool = field(init=False, repr=False, compare=False)
+    """Whether a person who waits should hear of it; asked at each step, and an enum's hash is dear."""
+
+    def __post_init__(self) -> None:
+        """Look the kind up once."""
+        object.__setattr__(self, "is_setback", self.kind in SETBACKS)
 
 
 def stamp_of(transition: Transition) -> EdgeStamp | None:

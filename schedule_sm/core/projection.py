@@ -32,38 +32,44 @@ class FoldedSchedules:
 
 
 class ChangeReader:
-    """One reader's own position in a projection: it is handed every change once, in order.
+    """Hands every change of a projection to one reader, once and in order.
 
     After the log shrank or was replaced, and on its first read, ``take`` reports a fresh start instead.
     """
 
+    __slots__ = ("_is_fresh", "_projection", "_untaken")
+
     def __init__(self, projection: Projection) -> None:
         """Start unsynced: the first ``take`` is a fresh start."""
         self._projection = projection
-        self._generation = -1
-        self._position = 0
+        self._is_fresh = True
+        self._untaken: list[Change] = []
 
     @property
     def is_behind(self) -> bool:
         """Whether ``take`` has anything new."""
-        return self.position != self._projection.changes_consumed
+        return self._is_fresh or bool(self._untaken)
 
     def take(self) -> list[Change] | None:
         """Return the changes since the last call, or ``None`` for a fresh start (read ``active`` instead)."""
-        projection = self._projection
-        position, self._position = self._position, projection.changes_consumed
-        if self._generation != projection.generation:
-            self._generation = projection.generation
+        untaken, self._untaken = self._untaken, []
+        if self._is_fresh:
+            self._is_fresh = False
             return None
-        return projection.changes_since(position)
+        return untaken
 
-    @property
-    def position(self) -> int:
-        """How many changes this reader has been handed, in its generation."""
-        return self._position if self._generation == self._projection.generation else -1
+    def note(self, change: Change) -> None:
+        """Keep ``change`` for the next ``take``; called by the projection alone."""
+        if not self._is_fresh:
+            self._untaken.append(change)
+
+    def restart(self) -> None:
+        """Forget what was kept: the reader has to begin anew; called by the projection alone."""
+        self._is_fresh = True
+        self._untaken = []
 
     def close(self) -> None:
-        """Give the position up, so that the projection may forget the changes kept for it."""
+        """Read no more, so that nothing is kept."""
         self._projection.drop_reader(self)
 
 
@@ -93,7 +99,6 @@ class Projection:
         self._unranked: list[
             Entry
         ] = []  # not in the heap yet: most of a long log have ended before it is asked
-        self._journal: list[Change] = []  # the last changes, as far as a reader still lacks them
         self._next_number = 1
 
     # -- reading the log ----------------------------------------------------------------------------------
@@ -113,9 +118,13 @@ class Projection:
             ScheduleLogError: at the first event that cannot be folded; nothing of it is kept, and every
                 later call raises again until the log is mended.
         """
+        if length is None and self._is_in_step(events):
+            return True
         if self._position is not None and not self._is_continuation(events):
             self.generation += 1
             self._reset()
+            for reader in self._readers:
+                reader.restart()
         if length is None:
             length = len(events)
         if self._position is None:
@@ -124,9 +133,13 @@ class Projection:
             self._log, self._is_append_only = events, isinstance(events, AppendOnlyLog)
         if self._position != length:
             self._consume(events, length if most is None else self._end_of_piece(events, length, most))
-        if self._journal:
-            self._forget_read_changes()
         return self._position == length
+
+    def _is_in_step(self, events: EventLog) -> bool:
+        """Whether the last sync saw all of ``events``: by far the commonest case, so it is asked first."""
+        if events is not self._log or len(events) != self._position:
+            return False
+        return self._is_append_only or (self._position > 0 and events[-1] is self._last)
 
     def _end_of_piece(self, events: EventLog, length: int, most: int) -> int:
         start = self._position or 0
@@ -205,8 +218,8 @@ class Projection:
             self._ended.add(change.id)
             if len(self._ended) % _COMPACT_EVERY == 0:
                 self._compact()
-        if self._readers:
-            self._journal.append(change)
+        for reader in self._readers:
+            reader.note(change)
 
     def _compact(self) -> None:
         """Drop what is kept of ended reminders for "earliest" if it is more than half; amortised O(1) for an end."""
@@ -218,10 +231,11 @@ class Projection:
 
     def earliest(self) -> Entry | None:
         """Return the active entry with the earliest target, ties in create order; amortised O(log n)."""
-        for entry in self._unranked:
-            if entry.id in self.active:
-                self._targets.push(entry.rank)
-        self._unranked.clear()
+        if self._unranked:
+            for entry in self._unranked:
+                if entry.id in self.active:
+                    self._targets.push(entry.rank)
+            self._unranked.clear()
         first = self._targets.first()
         return None if first is None else self.active[first[2]]
 
@@ -241,7 +255,7 @@ class Projection:
     # -- readers of changes -------------------------------------------------------------------------------
 
     def open_reader(self) -> ChangeReader:
-        """Return a reader with its own position; close it when it is no longer read."""
+        """Return a reader of its own; close it when it is no longer read."""
         reader = ChangeReader(self)
         self._readers.append(reader)
         return reader
@@ -250,25 +264,6 @@ class Projection:
         """Forget ``reader``; a second call does nothing."""
         if reader in self._readers:
             self._readers.remove(reader)
-
-    @property
-    def changes_consumed(self) -> int:
-        """How many changes were consumed in this generation."""
-        return len(self._created) + len(self._ended)
-
-    def changes_since(self, position: int) -> list[Change]:
-        """Return the changes from ``position`` on, in order."""
-        return self._journal[position - self._journal_start :]
-
-    @property
-    def _journal_start(self) -> int:
-        return self.changes_consumed - len(self._journal)
-
-    def _forget_read_changes(self) -> None:
-        # a reader in front of a fresh start reads `active`, so it holds nothing back
-        behind = [reader.position for reader in self._readers if reader.position >= 0]
-        keep_from = min(behind, default=self.changes_consumed)
-        del self._journal[: max(0, keep_from - self._journal_start)]
 
     def __iter__(self) -> Iterator[Entry]:
         """Iterate over the active entries in create order."""

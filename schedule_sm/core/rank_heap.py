@@ -41,9 +41,12 @@ class RankHeap:
             heappop(heap)
         return heap[0] if heap else None
 
-    def pop(self) -> Rank | None:
-        """Remove and return the lowest rank that counts."""
-        return None if self.first() is None else heappop(self._heap)
+    def pop(self, until_ms: int | None = None) -> Rank | None:
+        """Remove and return the lowest rank that counts, if its target does not lie behind ``until_ms``."""
+        first = self.first()
+        if first is None or (until_ms is not None and first[0] > until_ms):
+            return None
+        return heappop(self._heap)
 
     def take_after(self, now_ms: int) -> list[Rank]:
         """Remove and return, in order, the ranks whose target lies behind ``now_ms``; O(n)."""

@@ -58,7 +58,9 @@ class FakeClock:
             raise ScriptedFailureError(msg)
         return self.wall_ms
 
-    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> FakeTimer:
+    def call_later(
+        self, delay_ms: int, callback: Callable[[], None], *, since_ms: int | None = None
+    ) -> FakeTimer:
         """Arm a timer."""
         timer = FakeTimer(self, self.elapsed_ms + delay_ms, callback)
         self.timers.append(timer)
