@@ -48,10 +48,13 @@ class ToolSpec:
         return self.tool.output_schema
 
     async def invoke(self, raw: object, call_id: str | None = None, turn_id: str | None = None) -> ToolResult:
-        """Call the tool with what a model sent: JSON text, a mapping, or anything else (which is refused by value)."""
+        """Call the tool with what a model sent: JSON text, a mapping, or anything else (which is refused by value).
+
+        An empty ``call_id`` is none: such a call is never taken for a repetition.
+        """
         try:
             return await self.tool.execute(
-                decode_arguments(raw), self.caller, call_id=call_id, turn_id=turn_id or self.turn_id
+                decode_arguments(raw), self.caller, call_id=call_id or None, turn_id=turn_id or self.turn_id
             )
         except Exception:  # the project's own tools never raise; somebody else's must not end the turn
             _logger.exception("tool %s raised", self.name)

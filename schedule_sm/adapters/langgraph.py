@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Final, Literal, NoReturn, TypeAlias, cast
 
 from pydantic import PrivateAttr
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
+from schedule_sm.adapters.portable import distinct_ids, portable
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import encodable, escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates, stringify
 from schedule_sm.core.errors import CompositionError
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
@@ -42,11 +44,13 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.errors import GraphRecursionError
+from langgraph.graph import END
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
+from langgraph.types import StateSnapshot
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 Build: TypeAlias = Callable[[list[BaseTool]], Graph]
@@ -85,8 +89,14 @@ class _BoundTool(BaseTool):
         self._spec = spec
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - its name there
-        is_call = isinstance(input, dict) and input.get("type") == "tool_call"
-        token = _call_id.set(input["id"] if is_call else None)
+        call_id = None
+        if isinstance(input, dict) and input.get("type") == "tool_call":
+            call_id = input["id"] or None
+            input = {
+                **input,
+                "id": call_id or "",
+            }  # without an id the framework makes no message of the result
+        token = _call_id.set(call_id)
         try:
             return await super().ainvoke(input, config, **kwargs)
         finally:
@@ -131,6 +141,45 @@ async def answer_malformed_calls(message: BaseMessage, tools: Sequence[BaseTool]
     return results
 
 
+def portable_calls(message: BaseMessage, tools: Sequence[BaseTool]) -> BaseMessage:
+    r"""Return a model's ``message`` with calls of ``tools`` that any library can keep and send.
+
+    For a node of your own that asks the model: a checkpointer or the next request fails at arguments that nest too
+    deeply, at integers beyond 64 bits and at half characters. The first two become ``None``, the halves ``\\udXXX``; a
+    call that is refused for such arguments is refused without them too. A call whose id is empty or another's gets one.
+    Other tools' arguments stay as they are.
+    """
+    if not isinstance(message, AIMessage):
+        return message
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    ids = distinct_ids((call["id"], (call["name"], call["args"])) for call in calls)
+    named = [{**call, "id": call_id} for call, call_id in zip(calls, ids, strict=True)]
+    return _with_portable_calls(_with_calls(message, named), {tool.name for tool in tools})
+
+
+def _with_portable_calls(message: BaseMessage, names: Container[str | None] | None = None) -> BaseMessage:
+    """Return ``message`` with plain arguments in its calls of the tools called ``names``, by default of all tools."""
+    if not isinstance(message, AIMessage):
+        return message
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    plain = [
+        {**call, "args": encodable(portable(call["args"]))}
+        if names is None or call["name"] in names
+        else call
+        for call in calls
+    ]
+    if plain == calls:
+        return message
+    # some providers' packages keep the arguments in the content too
+    content = encodable(portable(message.content)) if isinstance(message.content, list) else message.content
+    return _with_calls(message.model_copy(update={"content": content}), plain)
+
+
+def _with_calls(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
+    good = len(message.tool_calls)
+    return message.model_copy(update={"tool_calls": calls[:good], "invalid_tool_calls": calls[good:]})
+
+
 class ScheduleMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Gives the tools to ``create_agent``, answers malformed calls and keeps what the model is sent valid UTF-8."""
 
@@ -154,9 +203,10 @@ class ScheduleMiddleware(AgentMiddleware[AgentState[Any], Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Escape lone surrogates in what the model is sent: no provider's library can encode them."""
+        """Keep out what no library could send or keep: lone surrogates, and calls of these tools that are not plain."""
         messages = [_encodable(message) for message in request.messages]
-        return await handler(request.override(messages=cast("list[Any]", messages)))
+        response = await handler(request.override(messages=cast("list[Any]", messages)))
+        return replace(response, result=[portable_calls(message, self.tools) for message in response.result])
 
 
 # -- turns ----------------------------------------------------------------------------------------------------
@@ -257,10 +307,18 @@ class _GraphTurn:
     async def go_on_in_thread(self, message: BaseMessage) -> TurnOutput:
         """Run the turn of ``message`` behind what the checkpointer holds, or go on with it if it has begun there."""
         snapshot = await self._graph.aget_state(self._config)
-        known: list[BaseMessage] = snapshot.values.get("messages", [])
-        said = [known_message for known_message in known if isinstance(known_message, HumanMessage)]
-        has_begun = bool(said) and (said[-1].id, said[-1].content) == (message.id, message.content)
-        if has_begun and not snapshot.next and known[-1] is not said[-1]:
+        known = _known(snapshot)
+        if (
+            snapshot.tasks
+        ):  # not ``next``, which leaves out tasks whose writes were kept and their step was not
+            if _has_begun(known, message) and _is_safe_to_resume(snapshot):
+                return await self._end(await self._invoke(None), message)
+            await self._graph.aupdate_state(
+                self._config, None, as_node=END
+            )  # keeps those writes, ends the rest
+            known = _known(await self._graph.aget_state(self._config))
+        has_begun = _has_begun(known, message)
+        if has_begun and not snapshot.tasks and known[-1].id != message.id:
             # the graph had ended; only the turn's end was lost
             return await self._end(snapshot.values, message)
         if not has_begun and any(message.id == known_message.id for known_message in known):
@@ -281,12 +339,30 @@ class _GraphTurn:
         msg = f"the model sent {MALFORMED_IN_A_ROW} responses of malformed calls in a row"
         raise GraphRecursionError(msg)
 
-    async def _invoke(self, messages: Sequence[BaseMessage]) -> dict[str, Any]:
-        state = await self._graph.ainvoke({"messages": messages}, self._config, context=self._context)
+    async def _invoke(self, messages: Sequence[BaseMessage] | None) -> dict[str, Any]:
+        """Run the graph behind ``messages``; without any, from where its thread stands."""
+        given = None if messages is None else {"messages": messages}
+        state = await self._graph.ainvoke(given, self._config, context=self._context)
         if "__interrupt__" in state:
             msg = "the graph stopped at an interrupt; a turn cannot wait for its answer, so ask inside the graph"
             raise CompositionError(msg)
         return cast("dict[str, Any]", state)
+
+
+def _known(snapshot: StateSnapshot) -> list[BaseMessage]:
+    return cast("list[BaseMessage]", snapshot.values.get("messages", []))
+
+
+def _has_begun(known: Sequence[BaseMessage], message: BaseMessage) -> bool:
+    said = [known_message for known_message in known if isinstance(known_message, HumanMessage)]
+    return bool(said) and (said[-1].id, said[-1].content) == (message.id, message.content)
+
+
+def _is_safe_to_resume(snapshot: StateSnapshot) -> bool:
+    """Whether no tool would run twice: no call is open, or the tasks of the step have all been kept."""
+    known = _known(snapshot)
+    is_kept = all(task.result is not None for task in snapshot.tasks)
+    return is_kept or len(_with_results(known)) == len(known)
 
 
 def _output(state: dict[str, Any], message: BaseMessage) -> TurnOutput:
@@ -297,10 +373,10 @@ def _output(state: dict[str, Any], message: BaseMessage) -> TurnOutput:
     added = messages[begin + 1 :]
     structured = state.get("structured_response")
     if structured is not None:
-        reply = to_json(structured, fallback=str).decode()
+        reply = stringify(to_jsonable_python(structured, fallback=str))
     else:
-        reply = str(added[-1].text) if added else ""
-    return TurnOutput(_to_items(added), escape_surrogates(reply))
+        reply = escape_surrogates(str(added[-1].text)) if added else ""
+    return TurnOutput(_to_items(added), reply)
 
 
 # -- messages -------------------------------------------------------------------------------------------------
@@ -358,7 +434,9 @@ def _to_messages(items: Iterable[JsonValue]) -> list[BaseMessage]:
 def _to_items(messages: Sequence[BaseMessage]) -> list[JsonValue]:
     """Return messages as JSON that any provider can be sent again; what is no JSON, such as artifacts, is left out."""
     dumped = to_jsonable_python(
-        [message_to_dict(message) for message in messages], inf_nan_mode="null", fallback=lambda _: None
+        [message_to_dict(_with_portable_calls(message)) for message in messages],
+        inf_nan_mode="null",
+        fallback=lambda _: None,
     )
     return cast("list[JsonValue]", encodable(dumped))
 

@@ -15,8 +15,9 @@ from typing import Any, Final, TypeAlias, cast
 
 from pydantic_core import to_jsonable_python
 
+from schedule_sm.adapters.portable import distinct_ids
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import encodable, escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates, stringify
 from schedule_sm.core.errors import ScheduleError
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
@@ -148,7 +149,7 @@ class OpenAIAgentsRunner:
             names = sorted({str(item.name) for item in result.interruptions})
             msg = f"{', '.join(names)} asked for an approval; a turn cannot wait for one, so ask inside the tool"
             raise ApprovalNeededError(msg)
-        new_items = [cast("JsonValue", item.to_input_item()) for item in result.new_items]
+        new_items = [encodable(item.to_input_item()) for item in result.new_items]
         return TurnOutput(new_items, _reply(result.final_output))
 
     @asynccontextmanager
@@ -234,8 +235,8 @@ async def _settle_session(
 def _reply(output: object) -> str:
     """Return the final output as text: as JSON if the agent has an output type."""
     if isinstance(output, str):
-        return output
-    return json.dumps(to_jsonable_python(output, fallback=str), ensure_ascii=False, separators=(",", ":"))
+        return escape_surrogates(output)
+    return stringify(to_jsonable_python(output, fallback=str))
 
 
 class _StandIn:
@@ -256,14 +257,15 @@ class _EncodableModel(_StandIn):
     r"""Lone surrogates, such as a cut-off stream leaves, become ``\udXXX`` in what a model reads and in its calls.
 
     They would fail each request where it is encoded, and the framework fails the turn of a call whose arguments it
-    cannot hash or whose nesting it cannot read, before the tool is asked.
+    cannot hash or whose nesting it cannot read, or whose id is empty or another's, before the tool is asked.
     """
 
     async def get_response(self, *, input: Any, **others: Any) -> ModelResponse:  # noqa: A002 - the framework's name
         response: ModelResponse = await self._real.get_response(input=encodable(input), **others)
-        for item in response.output:
-            if isinstance(item, ResponseFunctionToolCall):
-                item.arguments = _encodable_arguments(item.arguments)
+        calls = [item for item in response.output if isinstance(item, ResponseFunctionToolCall)]
+        ids = distinct_ids((call.call_id, (call.name, call.arguments)) for call in calls)
+        for call, call_id in zip(calls, ids, strict=True):
+            call.call_id, call.arguments = call_id, _encodable_arguments(call.arguments)
         return response
 
 

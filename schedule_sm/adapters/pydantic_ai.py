@@ -6,11 +6,13 @@ the agent's retries. Reminders go between runs, never into one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
+from schedule_sm.adapters.portable import distinct_ids, portable
 from schedule_sm.adapters.requirement import require
-from schedule_sm.core.ecmascript import encodable, escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates, stringify
 from schedule_sm.core.errors import CompositionError
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
 from schedule_sm.tool_spec import ToolSpec, decode_arguments
@@ -24,12 +26,17 @@ from pydantic_ai import (  # noqa: E402 - a missing or unsupported framework is 
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
     RunContext,
+    ToolCallPart,
     ToolDefinition,
     ToolsetTool,
     UserPromptPart,
 )
-from pydantic_core import to_json, to_jsonable_python  # noqa: E402 - as above
+from pydantic_ai.capabilities import AbstractCapability  # noqa: E402 - as above
+from pydantic_ai.models import ModelRequestContext  # noqa: E402 - as above
+from pydantic_core import to_jsonable_python  # noqa: E402 - as above
 
 _SET_HERE: Final = frozenset({"user_prompt", "message_history", "conversation_id", "deferred_tool_results"})
 
@@ -82,6 +89,21 @@ class ScheduleToolset(AbstractToolset[Any]):
         return (await self._tools[name].invoke(tool_args, ctx.tool_call_id)).content
 
 
+class _PortableCalls(AbstractCapability[Any]):
+    """Makes plain what the turn's tools are called with, else the run's next request could not be encoded.
+
+    Gives each call an id of its own, else the run would end before a tool is asked.
+    """
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self._names = {tool.name for tool in tools}
+
+    async def after_model_request(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        return _with_portable_calls(_with_distinct_ids(response), self._names)
+
+
 class PydanticAIRunner:
     """Runs each turn with ``agent.run``; one agent object may serve any number of sessions."""
 
@@ -94,7 +116,7 @@ class PydanticAIRunner:
             agent: give it ``instructions``, not ``system_prompt``: a system prompt is left out of a run that begins
                 with a history, and every run here does.
             run_kwargs: handed to every ``agent.run``, such as ``deps``, ``usage_limits``, ``model_settings`` or
-                ``event_stream_handler``; ``toolsets`` are offered beside the turn's tools.
+                ``event_stream_handler``; ``toolsets`` and ``capabilities`` are added to the runner's own.
 
         Raises:
             CompositionError: for an argument that the runner itself gives.
@@ -105,6 +127,7 @@ class PydanticAIRunner:
             raise CompositionError(msg)
         self._agent = agent
         self._toolsets: Sequence[AbstractToolset[Any]] = run_kwargs.pop("toolsets", None) or ()
+        self._capabilities: Sequence[Any] = run_kwargs.pop("capabilities", None) or ()
         self._run_kwargs = run_kwargs
 
     def user_message(self, text: str, message_id: str) -> JsonValue:
@@ -125,6 +148,7 @@ class PydanticAIRunner:
             message_history=ModelMessagesTypeAdapter.validate_python(history),
             conversation_id=session_id,
             toolsets=[*self._toolsets, ScheduleToolset(tools)],
+            capabilities=[*self._capabilities, _PortableCalls(tools)],
             **self._run_kwargs,
         )
         if isinstance(result.output, DeferredToolRequests):
@@ -135,10 +159,41 @@ class PydanticAIRunner:
 
 def _reply(output: object) -> str:
     """Return what the user is shown: text, or the JSON text of another output type."""
-    return escape_surrogates(output if isinstance(output, str) else to_json(output, fallback=str).decode())
+    if isinstance(output, str):
+        return escape_surrogates(output)
+    return stringify(to_jsonable_python(output, fallback=str))
 
 
 def _to_items(messages: list[ModelMessage]) -> list[JsonValue]:
     """Return ``messages`` as any provider can be sent them again: valid UTF-8 and no NaN, else the session is stuck."""
-    dumped = ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+    plain = [_with_portable_calls(item) if isinstance(item, ModelResponse) else item for item in messages]
+    dumped = ModelMessagesTypeAdapter.dump_python(plain, mode="json")
     return cast("list[JsonValue]", encodable(to_jsonable_python(dumped, inf_nan_mode="null")))
+
+
+def _with_distinct_ids(response: ModelResponse) -> ModelResponse:
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    ids = distinct_ids((call.tool_call_id, (call.tool_name, call.args)) for call in calls)
+    if len(set(ids)) == len(calls) and ids == [call.tool_call_id for call in calls]:
+        return response
+    unused = dict.fromkeys(ids)  # what repeats another call, id and all, is that call
+    left = iter(ids)
+    parts: list[ModelResponsePart] = []
+    for part in response.parts:
+        if not isinstance(part, ToolCallPart):
+            parts.append(part)
+        elif (call_id := next(left)) in unused:
+            del unused[call_id]
+            parts.append(replace(part, tool_call_id=call_id))
+    return replace(response, parts=parts)
+
+
+def _with_portable_calls(response: ModelResponse, names: Container[str] | None = None) -> ModelResponse:
+    """Return ``response`` with plain arguments in its calls of the tools called ``names``, by default of all tools."""
+    parts = [
+        replace(part, args=encodable(portable(part.args)))
+        if isinstance(part, ToolCallPart) and (names is None or part.tool_name in names)
+        else part
+        for part in response.parts
+    ]
+    return replace(response, parts=parts)

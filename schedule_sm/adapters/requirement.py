@@ -14,7 +14,7 @@ _CLAUSE: Final = re.compile(r"(>=|<)([0-9.]+)")
 class AdapterRequirementError(ScheduleError, ImportError):
     """A framework is not installed, or not at a supported version; the sentence says what to install."""
 
-    code = "composition"
+    code = "adapter_requirement"
 
 
 def require(distribution: str, versions: str, extra: str) -> None:

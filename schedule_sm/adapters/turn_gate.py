@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from schedule_sm.core.ecmascript import escape_surrogates
+from schedule_sm.core.ecmascript import encodable, escape_surrogates
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
 from schedule_sm.embedded.scope import Events, once
 from schedule_sm.host import Dispose, FollowupMessage
@@ -204,4 +204,8 @@ class GateRunner:
             await ended
         finally:
             self._gate.withdraw(turn)
-        return TurnOutput(turn.items or [{"role": "assistant", "content": turn.reply}], turn.reply)
+        reply = escape_surrogates(turn.reply)
+        items: list[JsonValue] = encodable(
+            turn.items
+        )  # what a library cannot send again would block the session
+        return TurnOutput(items or [{"role": "assistant", "content": reply}], reply)

@@ -16,7 +16,13 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from schedule_sm.adapters.langgraph import Graph, LangGraphRunner, ScheduleMiddleware, answer_malformed_calls
+from schedule_sm.adapters.langgraph import (
+    Graph,
+    LangGraphRunner,
+    ScheduleMiddleware,
+    answer_malformed_calls,
+    portable_calls,
+)
 from schedule_sm.testing.adapter_contract import Call, Request, Script
 
 Kind: TypeAlias = Literal["agent", "bare agent", "own graph"]
@@ -55,20 +61,22 @@ def calling(calls: Sequence[Call]) -> AIMessage:
     """Return a response of ``calls``, in the shape that LangChain's own parsers give it."""
     good: list[Any] = []
     malformed: list[Any] = []
+    order = []
     for call in calls:
         arguments = call.arguments if isinstance(call.arguments, dict) else _parsed(str(call.arguments))
         if isinstance(arguments, dict):
+            order.append("tool_calls")
             good.append({"name": call.name, "args": arguments, "id": call.call_id})
         else:
+            order.append("invalid_tool_calls")
             malformed.append({"name": call.name, "args": call.arguments, "id": call.call_id, "error": None})
-    order = [call.call_id for call in calls]
     return AIMessage("", tool_calls=good, invalid_tool_calls=malformed, response_metadata={"order": order})
 
 
 def _parsed(text: str) -> object:
     try:
         return json.loads(text, parse_constant=_refuse)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -91,7 +99,9 @@ def results_of(messages: Sequence[BaseMessage]) -> list[str]:
                 (e for e in range(at + 1, len(turn)) if not isinstance(turn[e], ToolMessage)), len(turn)
             )
             results = {result.tool_call_id: str(result.text) for result in turn[at + 1 : end]}  # type: ignore[attr-defined] # results only
-            found += [results[call_id] for call_id in order if call_id in results]
+            calls = {kind: iter(getattr(message, kind)) for kind in ("tool_calls", "invalid_tool_calls")}
+            ids = [next(calls[kind])["id"] or "" for kind in order]
+            found += [results[call_id] for call_id in ids if call_id in results]
     return found
 
 
@@ -107,11 +117,11 @@ def graph_of(
 
 
 def own_graph(model: BaseChatModel, tools: list[BaseTool], saver: Any) -> Graph:
-    """A graph without create_agent, whose own node answers malformed calls."""
+    """A graph without create_agent, whose own nodes answer malformed calls and keep arguments plain."""
     bound = model.bind_tools(tools)
 
     async def ask(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [await bound.ainvoke(state["messages"])]}
+        return {"messages": [portable_calls(await bound.ainvoke(state["messages"]), tools)]}
 
     async def refuse(state: MessagesState) -> dict[str, Any]:
         return {"messages": await answer_malformed_calls(state["messages"][-1], tools)}

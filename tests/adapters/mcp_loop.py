@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from schedule_sm.core.ecmascript import escape_surrogates
 from schedule_sm.embedded import JsonValue, TurnOutput
 from schedule_sm.testing.adapter_contract import ADAPTER_CHECKS, Call, Request, Script
 from schedule_sm.tool_spec import ToolSpec, decode_arguments
@@ -17,6 +18,8 @@ Connect = Callable[[Sequence[ToolSpec], Sequence[str]], AbstractAsyncContextMana
 
 _NEEDS = {
     "bad_arguments_of_every_kind_are_answered_with_a_value": "arguments that are no object, which MCP cannot carry",
+    "arguments_that_no_library_could_carry_are_answered_with_a_value": "a client that can carry them",
+    "calls_without_an_id_of_their_own_are_each_answered": "the model's call id",
     "a_turn_cut_off_anywhere_is_offered_again": "the model's call id, which MCP does not carry",
     "a_call_repeated_in_a_turn_offered_again_makes_no_second_reminder": "the model's call id",
 }
@@ -35,7 +38,7 @@ class LoopRunner:
         self._own_tools = own_tools
 
     def user_message(self, text: str, message_id: str) -> JsonValue:
-        return {"user": text}
+        return {"user": escape_surrogates(text)}
 
     async def run_turn(
         self, session_id: str, history: Sequence[JsonValue], tools: Sequence[ToolSpec]
@@ -49,7 +52,7 @@ class LoopRunner:
                 results = [item["result"] for item in items[begin:] if "result" in item]
                 reply = await self._script(Request(texts, results, shown))
                 if isinstance(reply, str):
-                    return TurnOutput(items[len(history) :], reply)
+                    return TurnOutput(items[len(history) :], escape_surrogates(reply))
                 answers = await asyncio.gather(*(_called(client, call) for call in reply))
                 items += [{"result": answer} for answer in answers]
 

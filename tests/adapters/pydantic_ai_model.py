@@ -14,7 +14,9 @@ from pydantic_ai import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
 
 from schedule_sm.adapters.pydantic_ai import PydanticAIRunner
 from schedule_sm.testing.adapter_contract import Request, Script
@@ -27,16 +29,37 @@ class PydanticAI:
         return PydanticAIRunner(agent_of(script, own_tools))
 
 
+class _WithObjects(WrapperModel):
+    """Arguments that are objects, as some providers' libraries give them; FunctionModel fails at deep ones itself."""
+
+    def __init__(self, wrapped: Model, objects: dict[str, Any]) -> None:
+        super().__init__(wrapped)
+        self._objects = objects
+
+    async def request(self, *args: Any) -> ModelResponse:
+        response = await super().request(*args)
+        for part in response.parts:
+            if isinstance(part, ToolCallPart):
+                part.args = self._objects.pop(part.tool_call_id, part.args)
+        return response
+
+
 def agent_of(script: Script, own_tools: Sequence[str] = ()) -> Agent[None, str]:
     async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         reply = await script(request_of(messages, info))
         if isinstance(reply, str):
             return ModelResponse(parts=[TextPart(reply)])
+        objects.update({call.call_id: call.arguments for call in reply if isinstance(call.arguments, dict)})
+        texts = [("{}" if isinstance(call.arguments, dict) else call.arguments) for call in reply]
         return ModelResponse(
-            parts=[ToolCallPart(call.name, call.arguments, tool_call_id=call.call_id) for call in reply]  # type: ignore[arg-type]  # whatever a model sends
+            parts=[
+                ToolCallPart(call.name, text, tool_call_id=call.call_id)  # type: ignore[arg-type]  # whatever a model sends
+                for call, text in zip(reply, texts, strict=True)
+            ]
         )
 
-    agent = Agent(FunctionModel(answer), instructions="Keep reminders.")
+    objects: dict[str, Any] = {}
+    agent = Agent(_WithObjects(FunctionModel(answer), objects), instructions="Keep reminders.")
     for name in own_tools:
         agent.tool_plain(name=name)(_own_tool)
     return agent

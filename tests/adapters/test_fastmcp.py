@@ -15,7 +15,8 @@ from schedule_sm.adapters.fastmcp import add_tools, fastmcp_tools
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.embedded.without_turns import SessionWithoutTurns
 from schedule_sm.stores.memory import MemoryStore
-from schedule_sm.testing.adapter_contract import BAD_ARGUMENTS, Script, run_check
+from schedule_sm.testing.adapter_contract import Script, run_check
+from schedule_sm.testing.adapter_tool_checks import BAD_ARGUMENTS
 from schedule_sm.testing.travel import Travel
 from schedule_sm.tool_catalog import TOOL_NAMES, tool_catalog
 from schedule_sm.tool_spec import ToolSpec, decode_arguments

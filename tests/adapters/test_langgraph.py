@@ -36,16 +36,23 @@ from schedule_sm.embedded import BuiltinRunner, LiveSession
 from schedule_sm.embedded.errors import HostClosedError, TurnFailedError
 from schedule_sm.stores.memory import MemoryStore
 from schedule_sm.testing.adapter_contract import ADAPTER_CHECKS, Call, Request, Scripted, run_check
-from schedule_sm.testing.adapter_suite import FRAMING, create, ended, operations
+from schedule_sm.testing.adapter_suite import FRAMING, Reply, create, ended, operations
 from schedule_sm.tool_catalog import tool_catalog
 from schedule_sm.tool_spec import ToolSpec
-from tests.adapters.langgraph_model import LangGraph, ScriptModel, calling, own_graph, tool_named
+from tests.adapters.langgraph_model import (
+    Kind,
+    LangGraph,
+    ScriptModel,
+    calling,
+    graph_of,
+    own_graph,
+    tool_named,
+)
 
 IN_THREAD: Any = {"configurable": {"thread_id": "s"}}
 ONCE = {"bad_arguments_of_every_kind_are_answered_with_a_value"}
 """Dozens of turns for what does not depend on where the history is."""
 NOT_FOR_OWN_GRAPHS = {
-    "lone_surrogates_harm_nothing",  # needs the middleware: only that stands between a graph's state and its model
     "a_turn_cut_off_anywhere_is_offered_again",  # dozens of turns, and the runner does the same
 }
 LIVES_ON = {"the_next_turn_sees_what_was_said", "a_reminder_whose_turn_crashed_is_offered_again"}
@@ -174,6 +181,36 @@ async def test_numbers_that_json_lacks_do_not_spoil_the_history() -> None:
         assert json.dumps(ended(live), allow_nan=False)
 
 
+@pytest.mark.asyncio
+async def test_other_tools_get_their_arguments_as_they_are() -> None:
+    got: list[int] = []
+
+    async def count(n: int) -> str:
+        """Take a number."""
+        got.append(n)
+        return "counted"
+
+    own = StructuredTool.from_function(coroutine=count)
+    async with session_of(agent_runner(Scripted([Call("count", {"n": 10**20}, "c1")]), [own])) as live:
+        assert await live.send("count") == "re: count"
+    assert got == [10**20]
+
+
+@pytest.mark.parametrize("call_id", [None, ""])
+@pytest.mark.parametrize("make_saver", [None, InMemorySaver])
+@pytest.mark.parametrize("kind", ["agent", "bare agent", "own graph"])
+@pytest.mark.asyncio
+async def test_calls_without_an_id_are_carried_out_each(kind: Kind, make_saver: Any, call_id: Any) -> None:
+    one = {"prompt": "x", "after_seconds": 60}
+    model = Scripted([Call("schedule_create", one, call_id), Call("schedule_create", one, call_id)])
+    async with session_of(LangGraph(kind, make_saver).runner(model)) as live:
+        assert await live.send("remind me") == "re: remind me"
+        assert operations(live) == ["create", "create"]
+        assert await live.send("next") == "re: next"
+        assert [item["type"] for item in ended(live)[0]["items"]] == ["human", "ai", "tool", "tool", "ai"]
+        assert [item["type"] for item in ended(live)[1]["items"]] == ["human", "ai"]
+
+
 # -- malformed calls ------------------------------------------------------------------------------------------
 
 
@@ -259,8 +296,9 @@ class _Answer(BaseModel):
     text: str
 
 
+@pytest.mark.parametrize("response_format", [_Answer, _Answer.model_json_schema()], ids=["model", "schema"])
 @pytest.mark.asyncio
-async def test_structured_response_is_shown_as_json() -> None:
+async def test_structured_response_is_shown_as_json(response_format: Any) -> None:
     async def script(request: Request) -> Any:
         return [Call("_Answer", {"text": request.texts[-1]}, f"c{len(request.texts)}")]
 
@@ -268,11 +306,26 @@ async def test_structured_response_is_shown_as_json() -> None:
 
     def build(tools: list[BaseTool]) -> Graph:
         middleware = [ScheduleMiddleware(tools)]
-        return create_agent(model, [], middleware=middleware, response_format=ToolStrategy(_Answer))
+        return create_agent(model, [], middleware=middleware, response_format=ToolStrategy(response_format))
 
     async with session_of(LangGraphRunner(build)) as live:
         assert await live.send("hello") == '{"text":"hello"}'
         assert await live.send("again") == '{"text":"again"}'
+
+
+@pytest.mark.asyncio
+async def test_half_a_character_in_a_structured_response_is_escaped() -> None:
+    async def script(request: Request) -> Any:
+        return [Call("_Answer", {"text": "\ud83d"}, f"c{len(request.texts)}")]
+
+    def build(tools: list[BaseTool]) -> Graph:
+        answer = ToolStrategy(_Answer.model_json_schema())
+        middleware = [ScheduleMiddleware(tools)]
+        return create_agent(ScriptModel(script=script), [], middleware=middleware, response_format=answer)
+
+    async with session_of(LangGraphRunner(build)) as live:
+        for text in ("hello", "again"):
+            assert await live.send(text) == '{"text":"\\ud83d"}'
 
 
 @pytest.mark.asyncio
@@ -411,6 +464,76 @@ async def test_calls_without_results_in_the_middle_of_histories_are_repaired() -
     output = await plain.run_turn("s", history, [])
     assert shape(seen) == ["human", "ai", "tool c1", "tool c2", "human"]
     assert (output.reply, len(output.items)) == ("done", 1)
+
+
+class _SavesLost(InMemorySaver):
+    """Keeps the first ``left`` saves, as a crash would leave them, until ``left`` is ``None``."""
+
+    left: int | None = None
+
+    def _keeps(self) -> bool:
+        if self.left is None:
+            return True
+        self.left -= 1
+        return self.left >= 0
+
+    def put(self, config: Any, checkpoint: Any, *others: Any) -> Any:
+        if self._keeps():
+            return super().put(config, checkpoint, *others)
+        return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
+
+    def put_writes(self, *args: Any) -> None:
+        if self._keeps():
+            super().put_writes(*args)
+
+
+SAVES = 20
+"""More than a turn with one round of calls makes."""
+
+
+@pytest.mark.parametrize("kept", range(SAVES))
+@pytest.mark.parametrize("kind", ["agent", "bare agent", "own graph"])
+@pytest.mark.asyncio
+async def test_turn_is_answered_whichever_of_its_saves_a_crash_left(kind: Kind, kept: int) -> None:
+    """Every call has one result, no tool that may have run runs again, and no model is asked behind its own answer."""
+    ran: list[str] = []
+    seen: list[str] = []
+
+    async def own() -> str:
+        ran.append("own")
+        return "own"
+
+    class Model(ScriptModel):
+        async def _agenerate(self, messages: Any, *args: Any, **options: Any) -> Any:
+            seen.append(messages[-1].type)
+            return await super()._agenerate(messages, *args, **options)
+
+        def bind_tools(self, tools: Any, **options: Any) -> Any:
+            return Model(script=self.script)
+
+    async def script(request: Request) -> Reply:
+        return "answer" if request.results else [Call("own", "{}", "c1"), Call("own", "{}", "c2")]
+
+    saver = _SavesLost()
+    model = Model(script=script)
+    runner = LangGraphRunner(
+        lambda tools: graph_of(model, tools, [tool_of(own, "own")], kind, saver), owns_history=True
+    )
+    message = runner.user_message("hello", "m1")
+    saver.left = kept
+    first = await runner.run_turn("s", [message], [])
+    assert first.reply == "answer"
+    assert kept < SAVES - 1 or saver.left >= 0, "the turn makes more saves than this test takes away"
+    saver.left = None
+    snapshot = await graph_of(model, [], [tool_of(own, "own")], kind, saver).aget_state(IN_THREAD)
+    ran.clear()
+    output = await runner.run_turn("s", [message], [])
+    assert not ran or not any(task.name == "tools" for task in snapshot.tasks)
+    assert output.reply == "answer"
+    assert [item["type"] for item in output.items] == ["ai", "tool", "tool", "ai"]
+    assert [item["data"]["tool_call_id"] for item in output.items[1:3]] == ["c1", "c2"]
+    assert set(seen) <= {"human", "tool"}
+    assert (await runner.run_turn("s", [runner.user_message("more", "m2")], [])).reply == "answer"
 
 
 @pytest.mark.asyncio

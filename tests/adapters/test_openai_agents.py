@@ -504,7 +504,7 @@ async def test_lone_surrogates_never_reach_the_model(half: str) -> None:
     model = ScriptModel(calling(("schedule_create", raw), then="b\udfff"))
     async with AsyncExitStack() as stack:
         session = await opened(stack, OpenAIAgentsRunner(Agent(name="root", model=model)))
-        assert await session.send("c\udabc") == "b\udfff"
+        assert await session.send("c\udabc") == "b\\udfff"
         await session.send("again")
     for items in model.inputs:
         json.dumps(items, ensure_ascii=False).encode()

@@ -109,6 +109,22 @@ async def test_toolsets_of_the_user_stand_beside_the_reminders() -> None:
     assert model.requests[1].results[0] == "sunny"
 
 
+@pytest.mark.asyncio
+async def test_other_tools_get_their_arguments_as_they_are() -> None:
+    got: list[int] = []
+
+    async def capability(ctx: RunContext[None]) -> None:
+        """The run's own, beside the runner's."""
+        asked.append(ctx.run_step)
+
+    asked: list[int] = []
+    agent = agent_of(Scripted([Call("count", {"n": 10**20}, "c1")]))
+    agent.tool_plain(name="count")(lambda n: got.append(n))
+    async with host_of(PydanticAIRunner(agent, capabilities=[capability])) as host:
+        assert await (await host.session("s")).send("count") == "re: count"
+    assert (got, bool(asked)) == ([10**20], True)
+
+
 class _Answer(BaseModel):
     text: str
 

@@ -20,7 +20,7 @@ def test_missing_framework_is_named_with_its_extra() -> None:
         require("no-such-framework", ">=1,<2", "langgraph")
     assert isinstance(raised.value, ImportError)
     assert isinstance(raised.value, ScheduleError)
-    assert raised.value.code == "composition"
+    assert raised.value.code == "adapter_requirement"
     assert str(raised.value) == (
         "this adapter needs no-such-framework>=1,<2, which is not installed: pip install 'schedule-sm[langgraph]'"
     )

@@ -288,6 +288,40 @@ async def test_a_block_that_raises_fails_the_turn_and_the_next_one_works() -> No
     await asyncio.wait({loop})
 
 
+async def test_what_is_said_to_a_loop_that_has_ended_waits_for_another_loop_or_the_session_to_be_closed() -> (
+    None
+):
+    gate = TurnGate()
+
+    async def answer(text: str) -> None:
+        assert gate.turn is not None
+        if text == "first":
+            raise RuntimeError("mine")
+        gate.turn.reply = f"re: {text}"
+
+    async with ScheduleHost.open(store=MemoryStore(), runner=GateRunner(gate)) as host:
+        live = await host.session("s")
+        with suppress(RuntimeError):
+            async with looping(gate, answer) as loop:
+                with pytest.raises(TurnFailedError):
+                    await live.send("first")
+                await asyncio.wait({loop})
+        second = asyncio.ensure_future(live.send("second"))
+        await steps(50)
+        assert not second.done()
+        async with looping(gate, answer):
+            assert await second == "re: second"
+        third = asyncio.ensure_future(live.send("third"))
+        await steps(50)
+        await live.close()
+        with pytest.raises(HostClosedError):
+            await third
+        async with looping(gate, answer):
+            again = await host.session("s")
+            await again.agent.when_idle()
+            assert [turn["reply"] for turn in ended(again)] == ["", "re: second", "re: third"]
+
+
 @pytest.mark.parametrize("is_taken", [True, False])
 async def test_a_session_closed_in_mid_turn_takes_the_message_back_and_offers_it_again(
     is_taken: bool,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from schedule_sm.core.ecmascript import escape_surrogates
 from schedule_sm.embedded.errors import ToolNameTakenError
 from schedule_sm.embedded.runner import JsonValue, TurnOutput
 from schedule_sm.testing.adapter_contract import (
@@ -41,7 +42,7 @@ class PlainRunner:
         self.shared: list[Any] = []
 
     def user_message(self, text: str, message_id: str) -> JsonValue:
-        return {"text": text}
+        return {"text": escape_surrogates(text)}
 
     async def run_turn(
         self, session_id: str, history: Sequence[JsonValue], tools: Sequence[ToolSpec]
@@ -53,9 +54,13 @@ class PlainRunner:
         while True:
             reply = await self.script(self.request([*history, *items], tools))
             if isinstance(reply, str):
+                if self.fault != "shows halves of characters":
+                    reply = escape_surrogates(reply)
                 past = list(history) if self.fault == "keeps all messages" else []
                 return TurnOutput([*past, *items, {"said": reply}], reply)
             for call in reply:
+                if self.fault == "keeps calls as they are":
+                    items.append({"arguments": call.arguments})
                 items.append({"result": await self.result(by_name.get(call.name), call)})
 
     async def result(self, tool: ToolSpec | None, call: Call) -> str:
@@ -87,6 +92,8 @@ FAULTS = {
     "encodes twice": "a_good_call_is_answered_with_the_view",
     "decodes by itself": "bad_arguments_of_every_kind_are_answered_with_a_value",
     "calls with keywords": "bad_arguments_of_every_kind_are_answered_with_a_value",
+    "shows halves of characters": "lone_surrogates_harm_nothing",
+    "keeps calls as they are": "arguments_that_no_library_could_carry_are_answered_with_a_value",
     "takes the last of two": "a_tool_name_taken_twice_is_refused_before_the_model_is_asked",
     "one history for all": "the_next_turn_sees_what_was_said",
     "keeps all messages": "the_next_turn_sees_what_was_said",
