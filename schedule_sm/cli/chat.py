@@ -14,6 +14,7 @@ import typer
 from schedule_sm.cli.chat_model import model_runner
 from schedule_sm.cli.conversation import Conversation
 from schedule_sm.cli.exit_codes import ExitCode
+from schedule_sm.cli.held_store import held_store
 from schedule_sm.cli.options import session_option
 from schedule_sm.cli.rendering import visible
 from schedule_sm.cli.screens import LineScreen, PromptScreen, choose_screen
@@ -24,7 +25,6 @@ from schedule_sm.embedded.builtin_runner import HELP, BuiltinRunner
 from schedule_sm.embedded.runtime import ScheduleHost
 from schedule_sm.stores.errors import StoreError, StoreIOError
 from schedule_sm.stores.faults import fault_of
-from schedule_sm.stores.sqlite import SqliteStore
 
 
 class UnwrittenError(ScheduleError):
@@ -52,7 +52,7 @@ def chat(
         typer.Option(
             envvar="SCHEDULE_SM_STORE",
             metavar="FILE",
-            help="The store, created if it is not there; by default one in your data folder.",
+            help="The store: a JSONL folder, or an SQLite file, created if need be; by default a file of yours.",
         ),
     ] = None,
     session: Annotated[str, session_option(help="The session, created if it is not there.")] = "main",
@@ -83,7 +83,8 @@ def chat(
     delivered; later ones stay in the store, unless --wait gives them time.
 
     --model needs the extra pydantic-ai, the provider's package and its key in the environment; what is missing is
-    named. Each turn, a reminder's too, is then a call of that model. --model test is a model without a provider.
+    named. Each turn, a reminder's too, is then a call of that model. --model test needs no provider: it is
+    pydantic-ai's test model, which calls every tool with made-up arguments and answers with the results as raw JSON.
 
     Example: schedule-sm chat --store agent.db
     """
@@ -99,7 +100,7 @@ async def _chat(path: Path, session_id: str, wait_s: float, model: str | None) -
     introduction = HELP if model is None else f"I am {visible(model)}, and I keep reminders."
     screen = choose_screen()
     with first_signal() as signalled:
-        async with ScheduleHost.open(path, runner=runner) as host:
+        async with held_store(path) as store, ScheduleHost.open(store=store, runner=runner) as host:
             live = await host.session(session_id)
             conversation = Conversation(live, screen, introduction)
             with screen.open():
@@ -122,15 +123,9 @@ async def _chat(path: Path, session_id: str, wait_s: float, model: str | None) -
             if left is not None:
                 typer.echo(left, err=True)
             if conversation.unwritten:
-                raise _unwritten(host, conversation.unwritten)
+                fault = store.last_fault or StoreIOError("the store", "it did not answer in time")
+                raise UnwrittenError(conversation.unwritten, fault)
         return signalled.result() if signalled.done() else ExitCode.OK
-
-
-def _unwritten(host: ScheduleHost, count: int) -> UnwrittenError:
-    """Return the error for what did not reach the disk, with the exit code of what kept it from there."""
-    store = host.ctx.session_persistence
-    fault = store.last_fault if isinstance(store, SqliteStore) else None
-    return UnwrittenError(count, fault or StoreIOError("the store", "it did not answer in time"))
 
 
 async def _talk(conversation: Conversation, screen: PromptScreen | LineScreen, wait_s: float) -> None:

@@ -28,7 +28,7 @@ class ExitCode(IntEnum):
     STORE_IO = 13
     IMPORT_REFUSED = 14
     LINKED = 15
-    MODEL_MISSING = 16
+    REQUIREMENT_MISSING = 16
     INTERRUPTED = 130
     PIPE_CLOSED = 141
     TERMINATED = 143
@@ -38,7 +38,7 @@ MEANINGS: Final[dict[ExitCode, str]] = {
     ExitCode.OK: "done",
     ExitCode.FAILED: "verify found something wrong, diagrams are stale, or a failure without a code of its own",
     ExitCode.USAGE: "wrong arguments or options",
-    ExitCode.NOT_A_DATABASE: "the file is no schedule-sm store",
+    ExitCode.NOT_A_DATABASE: "the file or folder is no schedule-sm store",
     ExitCode.NEWER_SCHEMA: "a newer release wrote the file",
     ExitCode.READ_ONLY: "the file or its folder cannot be written or read",
     ExitCode.LOCKED: "another host holds the file",
@@ -51,7 +51,7 @@ MEANINGS: Final[dict[ExitCode, str]] = {
     ExitCode.STORE_IO: "the disk or the database engine failed",
     ExitCode.IMPORT_REFUSED: "the source of an import is wrong; nothing was written",
     ExitCode.LINKED: "the file has a second name, a hard link",
-    ExitCode.MODEL_MISSING: "chat --model: a package or a variable is missing, or the name is unknown",
+    ExitCode.REQUIREMENT_MISSING: "mcp, chat --model: a package or a variable is missing, or the model is unknown",
     ExitCode.INTERRUPTED: "Ctrl-C",
     ExitCode.PIPE_CLOSED: "the reader of the output went away",
     ExitCode.TERMINATED: "told to end (SIGTERM, SIGHUP)",
@@ -71,7 +71,8 @@ _BY_ERROR: Final[dict[str, ExitCode]] = {
     "store_io": ExitCode.STORE_IO,
     "import_refused": ExitCode.IMPORT_REFUSED,
     "linked": ExitCode.LINKED,
-    "model_missing": ExitCode.MODEL_MISSING,
+    "adapter_requirement": ExitCode.REQUIREMENT_MISSING,
+    "model_missing": ExitCode.REQUIREMENT_MISSING,
 }
 
 

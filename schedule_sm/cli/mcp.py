@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from schedule_sm.cli.exit_codes import ExitCode
+from schedule_sm.cli.held_store import held_store
 from schedule_sm.cli.options import session_option
 from schedule_sm.cli.signals import first_signal
 from schedule_sm.embedded.without_turns import SessionWithoutTurns
@@ -23,7 +24,7 @@ def mcp(
         typer.Option(
             envvar="SCHEDULE_SM_STORE",
             metavar="FILE",
-            help="The store, created if it is not there; it is held until the client leaves.",
+            help="The store: a JSONL folder, or an SQLite file, created if need be; held until the client leaves.",
         ),
     ],
     session: Annotated[str, session_option(help="The session, created with its first reminder.")] = "main",
@@ -57,7 +58,10 @@ async def _serve(
 ) -> int:
     """Serve until the client leaves, a signal comes or the session is lost; returns the exit code."""
     with first_signal() as signalled:
-        async with SessionWithoutTurns.open(path, session_id) as session:
+        async with (
+            held_store(path) as store,
+            SessionWithoutTurns.open(session_id=session_id, store=store) as session,
+        ):
             serving = asyncio.create_task(serve(session), name="schedule-sm mcp")
             lost = asyncio.create_task(session.wait_lost(), name="schedule-sm mcp is lost")
             watched: set[asyncio.Future[Any]] = {serving, lost, signalled}

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from schedule_sm.adapters.mcp import Subscribers
+from schedule_sm.adapters.portable import LEVELS
 from schedule_sm.cli.stdin_lines import StdinLines
 from schedule_sm.stores.writer_thread import WriterThread
 
@@ -32,6 +33,11 @@ _STREAM: Final = "subscriptions/listen"
 """The one request whose answer is the end of its stream."""
 _DIGITS: Final = 400
 """A number with more digits is beyond any float."""
+_OPENING: Final = frozenset("[{")
+_CLOSING: Final = frozenset("]}")
+_BRACKETS: Final = _OPENING | _CLOSING
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|[^][{}"]+')
+"""A JSON string, a bracket, or what lies between."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -144,14 +150,32 @@ def _decoded(line: str) -> Any:
     """Return the JSON of a line; an integer too long for Python is infinite, as any number too large is."""
     try:
         return json.loads(
-            line, parse_int=lambda digits: int(digits) if len(digits) < _DIGITS else float(digits)
+            _shallow(line), parse_int=lambda digits: int(digits) if len(digits) < _DIGITS else float(digits)
         )
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 
+def _shallow(line: str) -> str:
+    """Return JSON text with ``null`` for every object and array that nests deeper than any reader here goes."""
+    depth, kept = 0, []
+    for token in _TOKEN.findall(line):
+        if token in _CLOSING:
+            depth -= 1
+        if depth < LEVELS or (depth == LEVELS and token not in _BRACKETS):
+            kept.append(token)
+        elif depth == LEVELS and token in _OPENING:
+            kept.append("null")
+        if token in _OPENING:
+            depth += 1
+    return "".join(kept)
+
+
 def _mended(line: str) -> str:
-    r"""Return a message that a model's text made unreadable for the framework: lone surrogates become ``\udXXX``."""
+    r"""Return a message that a model's text made unreadable for the framework.
+
+    Lone surrogates become ``\udXXX``, and what nests deeper than 64 levels ``null``, which the tools refuse alike.
+    """
     text = json.dumps(_decoded(line), ensure_ascii=False)
     return _SURROGATE.sub(lambda found: rf"\\u{ord(found[0]):04x}", text)
 

@@ -19,7 +19,7 @@ def chat(folder: Path, model: str, said: str = "hello\n") -> Ran:
 
 
 def missing(ran: Ran) -> str:
-    assert (ran.code, ran.out) == (ExitCode.MODEL_MISSING, "")
+    assert (ran.code, ran.out) == (ExitCode.REQUIREMENT_MISSING, "")
     return ran.err.removeprefix("schedule-sm: ").rstrip("\n")
 
 

@@ -1,4 +1,4 @@
-"""``inspect``, ``verify`` and ``export`` read a JSONL folder as they read an SQLite file."""
+"""The commands take a JSONL folder as they take an SQLite file."""
 
 from __future__ import annotations
 
@@ -57,6 +57,21 @@ def test_a_folder_that_a_host_holds_is_read(folder: Path) -> None:
             await store.close()
 
     assert asyncio.run(hold()) == ExitCode.OK
+
+
+def test_a_folder_is_talked_to(folder: Path) -> None:
+    said = b"remind me in 10 minutes to stretch\n"
+    ran = run("chat", "--store", folder, "--session", "new", stdin=said)
+    assert (ran.code, ran.err.startswith("1 reminder is pending, ")) == (ExitCode.OK, True)
+    assert "stretch" in run("export", folder, "--session", "new").out
+    assert run("verify", folder).code == ExitCode.OK
+
+
+@pytest.mark.parametrize("command", ["chat", "mcp"])
+def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path, command: str) -> None:
+    ran = run(command, "--store", tmp_path)
+    assert (ran.code, ran.out) == (ExitCode.NOT_A_DATABASE, "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_verify_names_every_damaged_file_and_judges_the_others(folder: Path) -> None:
