@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,15 +13,18 @@ import pytest
 from schedule_sm import ScheduleHost
 from schedule_sm.clock import LoopClock
 from schedule_sm.core.errors import CompositionError
-from schedule_sm.embedded.due_watch import DueWatch
+from schedule_sm.core.instants import format_instant
+from schedule_sm.core.projection import Projection
+from schedule_sm.embedded.due_watch import SOON_MS, DueWatch
 from schedule_sm.embedded.without_turns import SessionWithoutTurns, TurnlessAgent
 from schedule_sm.host import FollowupMessage
 from schedule_sm.plugin import schedule_owner
 from schedule_sm.stores.errors import SessionHeldError, StoreLockedError
 from schedule_sm.stores.memory import MemoryPlace, MemoryStore
-from schedule_sm.stores.protocol import Outcome
+from schedule_sm.stores.protocol import Append, Outcome
 from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.testing.travel import Travel
+from schedule_sm.transaction import shared_session
 from tests.cli.running import stored, write_store
 from tests.core.logs import create, log
 from tests.embedded.scripted import ScriptedRunner, ScriptedStore
@@ -140,6 +146,91 @@ async def test_clock_that_cannot_be_read_is_asked_again_at_the_next_news(travel:
         watch.recompute()
         await travel(60)
         assert len(heard) == 2
+        watch.close()
+
+
+def reads_in(work: Callable[[], None]) -> int:
+    """How many calls ``work`` makes, into Python and into C: each reading of an entry is one."""
+    count = 0
+
+    def count_it(frame: Any, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    sys.setprofile(count_it)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.asyncio
+async def test_create_costs_no_look_at_every_reminder(travel: Travel) -> None:
+    costs = []
+    for size in (20, 2_000):
+        store = MemoryStore()
+        far = travel.now_ms + 10 * SOON_MS
+        events = log(*(create(f"schedule-{n}", at=format_instant(far + n)) for n in range(size)))
+        info = await store.acquire("main", 0)
+        await store.append([Append(info.id, info.epoch, 0, stored(events), None, let_go=True)])
+        async with SessionWithoutTurns.open(store=store) as session:
+            agent = session.tools[0].caller
+            assert isinstance(agent, TurnlessAgent)
+            heard: list[int] = []
+            watch = DueWatch(agent, lambda heard=heard: heard.append(1))
+            watch.recompute()
+            await call(session, "schedule_create", prompt="x", after_seconds=60)
+            costs.append(reads_in(watch.recompute))
+            assert heard == [1]
+            watch.close()
+    assert costs[1] < costs[0] + 100, costs
+
+
+class SetClock(LoopClock):
+    """Shows what it is set to."""
+
+    at_ms = 0
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.asyncio
+async def test_it_tells_of_each_change_of_what_is_due_or_soon_due_and_of_nothing_else(
+    seed: int, travel: Travel
+) -> None:
+    random = Random(seed)
+    clock = SetClock()
+    clock.at_ms = travel.now_ms
+    heard: list[int] = []
+
+    def seen(projection: Projection) -> tuple[list[str], list[str]]:
+        due = [entry.id for entry in projection if entry.target_ms <= clock.at_ms]
+        soon = [entry.id for entry in projection if 0 < entry.target_ms - clock.at_ms <= SOON_MS]
+        return due, soon
+
+    async with SessionWithoutTurns.open(store=MemoryStore()) as session:
+        agent = session.tools[0].caller
+        assert isinstance(agent, TurnlessAgent)
+        projection = shared_session(agent.session).projection
+        watch = DueWatch(agent, lambda: heard.append(1), clock=clock)
+        watch.recompute()
+        for number in range(1, 200):
+            before = seen(projection)
+            match random.randrange(4):
+                case 0 | 1:
+                    await call(
+                        session, "schedule_create", prompt="x", after_seconds=random.randrange(1, 10_000)
+                    )
+                case 2:
+                    await call(session, "schedule_delete", id=f"schedule-{random.randrange(1, number + 1)}")
+                case _:
+                    clock.at_ms += random.randrange(-SOON_MS, 2 * SOON_MS)
+            heard.clear()
+            watch.recompute()
+            assert bool(heard) == (seen(projection) != before), number
         watch.close()
 
 
