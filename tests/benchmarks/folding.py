@@ -24,6 +24,7 @@ from tests.benchmarks.workloads import churn, quiet, until
 
 _CHANGES, _OTHERS_EACH = 10_000, 4
 _REPLAYED = 100_000
+_FLUSHED = 100
 
 OpenStore = Callable[[Path], Awaitable[Store]]
 
@@ -99,15 +100,18 @@ def write_plain(path: Path, log: list[tuple[str, Any]]) -> None:
 
 
 async def fill(open_store: OpenStore, path: Path, log: list[tuple[str, Any]]) -> None:
-    """Store ``log`` as the session ``main``."""
+    """Store ``log`` as the session ``main``, in as many flushes as a session of that length has at least."""
     store = await open_store(path)
     try:
         info = await store.acquire("main", wall_ms())
         events = tuple(
             StoredEvent(seq, kind, wall_ms(), encode_data(data)) for seq, (kind, data) in enumerate(log)
         )
-        (outcome,) = await store.append([Append("main", info.epoch, 0, events, wall_ms(), let_go=True)])
-        assert outcome is Outcome.COMMITTED
+        for first in range(0, len(events), _FLUSHED):
+            some = events[first : first + _FLUSHED]
+            is_last = first + _FLUSHED >= len(events)
+            append = Append("main", info.epoch, first, some, wall_ms(), let_go=is_last)
+            assert await store.append([append]) == [Outcome.COMMITTED]
     finally:
         await store.close()
 

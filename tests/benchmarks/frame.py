@@ -48,6 +48,8 @@ class Verdict(Enum):
     """Met, and the harder target beside it too."""
     MET = "met"
     MISSED = "missed"
+    REPORTED = "for comparison"
+    """It has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,8 @@ class Target:
     claim: str
     """What is compared, for people."""
     ours: Figure
-    limit: float
-    """At most this, in terms of ``kind``."""
+    limit: float | None
+    """At most this, in terms of ``kind``; ``None`` for a figure that others are to be seen beside."""
     other: Figure | None = None
     kind: Kind = Kind.RATIO
     stretch: float | None = None
@@ -121,7 +123,7 @@ class Judged:
     other: float | None
     figures: tuple[float, ...]
     """Every round's."""
-    limit: float
+    limit: float | None
     """The target's, with the slack that was allowed."""
     verdict: Verdict
 
@@ -150,8 +152,10 @@ def judge(target: Target, rounds: Sequence[Round], *, slack: bool) -> Judged:
     figures = tuple(_compared(target, taken) for taken in rounds)
     middle = median_low(figures)
     taken = rounds[figures.index(middle)]
-    limit = target.limit * (target.slack if slack else 1.0)
-    if middle > limit:
+    limit = None if target.limit is None else target.limit * (target.slack if slack else 1.0)
+    if limit is None:
+        verdict = Verdict.REPORTED
+    elif middle > limit:
         verdict = Verdict.MISSED
     elif target.stretch is not None and middle <= target.stretch:
         verdict = Verdict.STRETCH

@@ -16,7 +16,12 @@ from rich.table import Table
 from tests.benchmarks.frame import Judged, Kind, Row, Target, Verdict
 
 _PACKAGES: Final = ("schedule-sm", "pydantic", "python-statemachine", "orjson")
-_COLOURS: Final = {Verdict.STRETCH: "green", Verdict.MET: "green", Verdict.MISSED: "bold red"}
+_COLOURS: Final = {
+    Verdict.STRETCH: "green",
+    Verdict.MET: "green",
+    Verdict.MISSED: "bold red",
+    Verdict.REPORTED: "dim",
+}
 _HEAD: Final = ("#", "what", "ours", "other side", "figure", "target", "verdict")
 
 
@@ -54,7 +59,7 @@ def cells(judged: Judged) -> tuple[str, ...]:
         _quantity(judged.ours, target.unit),
         "" if judged.other is None else _quantity(judged.other, target.unit),
         _compared(judged.figure, target),
-        f"≤ {_compared(judged.limit, target)}" + _stretch(target),
+        "" if judged.limit is None else f"≤ {_compared(judged.limit, target)}" + _stretch(target),
         judged.verdict.value,
     )
 
