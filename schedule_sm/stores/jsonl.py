@@ -20,7 +20,7 @@ from schedule_sm.stores.group_commit import GroupCommit
 from schedule_sm.stores.jsonl_files import Acquire, Answer, HeldAppend, Request, SessionFiles
 from schedule_sm.stores.jsonl_folder import HeldFolder
 from schedule_sm.stores.jsonl_reader import JsonlReader
-from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent, StoreStatistics
+from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent, StoreStatistics
 
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)
@@ -80,6 +80,10 @@ class JsonlStore:
     ) -> Sequence[StoredEvent]:
         """See ``Store.read``; O(file), also with ``types``."""
         return await self._ask(lambda: self._files.read(session_id, after_seq, types))
+
+    async def open_log(self, session_id: str, types: Collection[str]) -> OpenedLog:
+        """See ``ByTypeStore.open_log``; right behind ``acquire`` the file is not read again."""
+        return await self._ask(lambda: self._files.open_log(session_id, types))
 
     async def append(self, batch: Sequence[Append]) -> Sequence[Outcome]:
         """See ``Store.append``: each session's part is all or nothing on its own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,8 +20,9 @@ from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.jsonl_bytes import put, sync
 from schedule_sm.stores.jsonl_folder import file_name, likely_id, session_files, sync_folder
-from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, event_lines, last_batch, meta_line
-from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
+from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, event_lines, meta_line
+from schedule_sm.stores.jsonl_scan import ScannedLog, scan_file
+from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent
 
 GROUP_FILES: Final = 64
 """Files written before they are synced: enough to share a journal commit, far below any limit on open files."""
@@ -95,7 +96,7 @@ class SessionFiles:
         self.folder = folder
         self._states: dict[str, _State] = {}
         self._waking: dict[str, SessionInfo] | None = None  # filled by the first question for it
-        self._just_read: dict[str, list[StoredEvent]] = {}  # by an acquisition, for the read that follows it
+        self._just_read: dict[str, ScannedLog] = {}  # by an acquisition, for the read that follows it
         self.syncs = 0
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -177,22 +178,20 @@ class SessionFiles:
 
     def _plan_acquire(self, request: Acquire) -> _Write:
         """The last batch is written once more: its own sync may have failed in an earlier process."""
-        last = None
-        events: list[StoredEvent] = []
-        for last in batches_of(self.path(request.session_id), request.session_id):
-            events += last.events
-        if last is None:
+        log = scan_file(self.path(request.session_id), request.session_id)
+        if log is None:
             info = SessionInfo(request.session_id, 0, None, 1, 0, None, created_at=request.now_ms)
             data = meta_line(info)
             return _Write(_State(info, len(data)), info, data, keep=0, at=0, is_new=True)
-        self._just_read[request.session_id] = events
+        self._just_read[request.session_id] = log
+        info = replace(log.info, epoch=log.info.epoch + 1)
+        start, keep = log.last_start, log.last_end
         with self.path(request.session_id).open("rb") as file:
-            file.seek(last.start)
-            again = file.read(last.end - last.start)
-        info = replace(last.info, epoch=last.info.epoch + 1)
-        data = again + meta_line(info)
-        size = last.start + len(data)
-        return _Write(_State(info, size), info, data, keep=last.end, at=last.start, is_new=not info.next_seq)
+            file.seek(start)
+            data = file.read(keep - start) + meta_line(info)
+        return _Write(
+            _State(info, start + len(data)), info, data, keep=keep, at=start, is_new=not info.next_seq
+        )
 
     def _plan_append(self, append: Append, *, is_held: bool) -> _Write | Outcome:
         self._just_read.pop(append.session_id, None)
@@ -226,15 +225,12 @@ class SessionFiles:
         known = self._states.get(session_id)
         if known is not None:
             return known
-        last = last_batch(self.path(session_id), session_id)
-        return None if last is None else _State(last.info, last.end)
+        log = scan_file(self.path(session_id), session_id)
+        return None if log is None else _State(log.info, log.last_end)
 
     def _is_stored(self, append: Append) -> bool:
-        end = append.expected_seq + len(append.events)
-        stored = (
-            event for event in self._events(append.session_id) if append.expected_seq <= event.seq < end
-        )
-        return tuple(stored) == append.events
+        log, first = self._certain(append.session_id), append.expected_seq
+        return log is not None and tuple(log[first : first + len(append.events)]) == append.events
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -242,29 +238,33 @@ class SessionFiles:
         """Return where a session's file is."""
         return self.folder / file_name(session_id)
 
-    def _events(self, session_id: str) -> Iterator[StoredEvent]:
-        for batch in batches_of(self.path(session_id), session_id):
-            yield from batch.events
-
     def read(self, session_id: str, after_seq: int, types: Collection[str] | None) -> list[StoredEvent]:
         """Return a session's events; see ``Store.read``."""
-        found = self._just_read.pop(session_id, None)
-        if found is None:
-            state = self._states.get(session_id)
-            batches = batches_of(self.path(session_id), session_id)
-            first = next(batches, None)
-            if first is None:
+        if types is not None and not types:  # the question is only whether it is there
+            if next(batches_of(self.path(session_id), session_id), None) is None:
                 raise self.unknown(session_id)
-            if types is not None and not types:
-                return []
-            found = list(first.events)
-            for batch in batches:
-                if state is not None and batch.end > state.size:
-                    break  # written, and its sync failed: not certain, as long as its owner repeats it
-                found += batch.events
-        if after_seq < 0 and types is None:
-            return found
-        return [event for event in found if event.seq > after_seq and (types is None or event.type in types)]
+            return []
+        log = self._log(session_id)
+        found = list(log) if types is None else log.of_types(types)
+        return found if after_seq < 0 else [event for event in found if event.seq > after_seq]
+
+    def open_log(self, session_id: str, types: Collection[str]) -> OpenedLog:
+        """Return a session's log; see ``ByTypeStore.open_log``."""
+        log = self._log(session_id)
+        return OpenedLog(log, log.bodies(types))
+
+    def _log(self, session_id: str) -> ScannedLog:
+        log = self._just_read.pop(session_id, None)
+        if log is None:
+            log = self._certain(session_id)
+        if log is None:
+            raise self.unknown(session_id)
+        return log
+
+    def _certain(self, session_id: str) -> ScannedLog | None:
+        """Return what is stored, without what could be written and not be synced."""
+        state = self._states.get(session_id)
+        return scan_file(self.path(session_id), session_id, None if state is None else state.size)
 
     def live(self, held: Collection[str]) -> list[SessionInfo]:
         """Return the sessions with a ``wake_at``, earliest first, then those only ``held``; at first O(folder)."""
@@ -279,12 +279,12 @@ class SessionFiles:
     def _note_waking(self, path: Path) -> None:
         assert self._waking is not None
         try:
-            last = last_batch(path)
+            log = scan_file(path)
         except DamagedLineError as error:  # it harms no other session; whoever opens it is told
             _logger.error("%s", error)
             return
-        if last is not None and last.info.wake_at is not None:
-            self._waking[last.info.id] = last.info
+        if log is not None and log.info.wake_at is not None:
+            self._waking[log.info.id] = log.info
 
     def unknown(self, session_id: str) -> SessionUnknownError:
         """Return the error for a session that is not there, with the ids most like it."""

@@ -28,14 +28,14 @@ from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 
 _EVENT: Final = re.compile(
-    rb'\{"seq":([0-9]+),"last":([0-9]+),"wake_at":(null|-?[0-9]+),"type":("(?:[^"\\]|\\.)*"),'
+    rb'\{"seq":([0-9]+),"last":([0-9]+),"wake_at":(null|-?[0-9]+),"type":("[^"\\]*+(?:\\.[^"\\]*+)*+"),'
     rb'"time":(-?[0-9]+),"(?:data":(.*)|text":(.*))',
     re.DOTALL,
 )
 _SEAL: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _SEAL_FORM: Final = b',"crc":"%08x"}'
-_SEAL_LENGTH: Final = len(_SEAL_FORM % 0)
-_NO_EVENT: Final = -1
+LINE_END: Final = len(_SEAL_FORM % 0) + 1
+"""Bytes of a line behind what its checksum covers, line feed and all."""
 
 
 class DamagedLineError(StoreError):
@@ -54,7 +54,7 @@ class DamagedLineError(StoreError):
         self.detail = detail
 
 
-class _LineError(ValueError):
+class LineError(ValueError):
     """What is wrong with a line, without its place."""
 
 
@@ -77,6 +77,8 @@ class Batch:
     info: SessionInfo
     """What is known of the session after it."""
     events: Sequence[StoredEvent]
+    texts: Sequence[bytes]
+    """Each event's line as far as its checksum covers it."""
 
 
 def meta_line(info: SessionInfo) -> bytes:
@@ -112,31 +114,34 @@ def _sealed(text: str) -> bytes:
     return b"%b%b\n" % (line, _SEAL_FORM % zlib.crc32(line))
 
 
-def read_batches(lines: Iterable[bytes], place: str) -> Iterator[Batch]:
-    """Iterate over the complete batches of a file, given its ``lines`` with their ends; O(file).
+def read_batches(lines: Iterable[bytes], place: str, session_id: str | None = None) -> Iterator[Batch]:
+    """Iterate over the complete batches of a file, of ``session_id`` if given; ``lines`` have their ends. O(file).
 
     An unfinished batch at the end is not among them: the file is good up to the last batch's ``end``.
 
     Raises:
-        DamagedLineError: at the first line that is not as it was written.
+        DamagedLineError: at the first line that is not as it was written, or in line 1 for another session.
     """
-    reader = _Reader()
+    reader = LineReader()
     offset = 0
     for number, line in enumerate(lines, 1):
         try:
             if not line.endswith(b"\n"):
-                _check_cut(line)
+                check_cut(line)
                 return
             batch = reader.take(line, offset)
-        except _LineError as error:
+        except LineError as error:
             raise DamagedLineError(place, number, offset, str(error)) from error
         offset += len(line)
-        if batch is not None:
-            yield batch
+        if batch is None:
+            continue
+        if session_id not in (None, batch.info.id):
+            raise DamagedLineError(place, 1, 0, f"it holds session {batch.info.id!r}")
+        yield batch
 
 
 @dataclass(slots=True)
-class _Reader:
+class LineReader:
     """Puts lines together to batches."""
 
     info: SessionInfo | None = None
@@ -147,24 +152,26 @@ class _Reader:
     wake_at: bytes | None = None
     """As its last event states it."""
     events: list[StoredEvent] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
 
     def take(self, line: bytes, offset: int) -> Batch | None:
         """Return the batch that ``line`` completes."""
-        read = _read_line(line[:-1])
+        read = _read_line(line)
         if self.last is None:
             self.start = offset
         if isinstance(read, SessionInfo):
             self._state(read)
         else:
             self._add(*read)
+            self.texts.append(line[:-LINE_END])
         assert self.info is not None
         if self.last != self.next_seq - 1:
             return None
         if self.wake_at is not None:
-            self.info = replace(self.info, wake_at=None if self.wake_at == b"null" else int(self.wake_at))
+            self.info = replace(self.info, wake_at=wake_of(self.wake_at))
         self.info = replace(self.info, next_seq=self.next_seq)
-        batch = Batch(self.start, offset + len(line), self.info, self.events)
-        self.last, self.wake_at, self.events = None, None, []
+        batch = Batch(self.start, offset + len(line), self.info, self.events, self.texts)
+        self.last, self.wake_at, self.events, self.texts = None, None, [], []
         return batch
 
     def _state(self, info: SessionInfo) -> None:
@@ -174,23 +181,23 @@ class _Reader:
                 if self.last is not None
                 else "events before it are missing"
             )
-            raise _LineError(msg)
+            raise LineError(msg)
         if self.info is not None and (self.info.id != info.id or self.info.epoch > info.epoch):
             msg = "it states another session"
-            raise _LineError(msg)
+            raise LineError(msg)
         self.info = info
         self.last = info.next_seq - 1
 
     def _add(self, event: StoredEvent, last: int, wake_at: bytes) -> None:
         if self.info is None:
             msg = "the line that names the session is missing before it"
-            raise _LineError(msg)
+            raise LineError(msg)
         if event.seq != self.next_seq:
             msg = f"event {self.next_seq} is missing before event {event.seq}"
-            raise _LineError(msg)
+            raise LineError(msg)
         if last < event.seq or (self.last is not None and last != self.last):
             msg = "the batch before it is incomplete"
-            raise _LineError(msg)
+            raise LineError(msg)
         self.last = last
         self.next_seq += 1
         self.events.append(event)
@@ -198,26 +205,44 @@ class _Reader:
 
 
 def _read_line(line: bytes) -> _Event | SessionInfo:
-    text = line[:-_SEAL_LENGTH]
-    if line[-_SEAL_LENGTH:] != _SEAL_FORM % zlib.crc32(text):
+    text = line[:-LINE_END]
+    if line[-LINE_END:-1] != _SEAL_FORM % zlib.crc32(text):
         msg = "its checksum is wrong"
-        raise _LineError(msg)
+        raise LineError(msg)
     found = _EVENT.fullmatch(text)
     try:
         return _meta(text) if found is None else _event(found)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         msg = "it is neither an event nor states a session"
-        raise _LineError(msg) from error
+        raise LineError(msg) from error
 
 
 def _event(found: re.Match[bytes]) -> _Event:
     seq, last, wake_at, kind, time, data, text = found.groups()
     body = json.loads(text) if data is None else data.decode("ascii")
-    return _Event(StoredEvent(int(seq), _type(kind), int(time), body), int(last), wake_at)
+    return _Event(StoredEvent(int(seq), type_of(kind), int(time), body), int(last), wake_at)
+
+
+def event_of(text: bytes) -> StoredEvent:
+    """Return the event of a line that was found to be sound, given as far as its checksum covers it."""
+    found = _EVENT.fullmatch(text)
+    assert found is not None
+    return _event(found).event
+
+
+def body_of(text: bytes) -> str:
+    """Return the body alone; nothing before it can look like its key, since quotes in a text are escaped."""
+    _, _, body = text.partition(b',"data":')
+    return body.decode("ascii") if body else event_of(text).body
+
+
+def wake_of(text: bytes) -> int | None:
+    """Return the ``wake_at`` that a line states."""
+    return None if text == b"null" else int(text)
 
 
 @lru_cache(maxsize=256)
-def _type(text: bytes) -> str:
+def type_of(text: bytes) -> str:
     """Return the type that a line names; a log has few of them."""
     name: str = json.loads(text)
     return name
@@ -236,7 +261,7 @@ def _meta(text: bytes) -> SessionInfo:
     )
 
 
-def _check_cut(line: bytes) -> None:
+def check_cut(line: bytes) -> None:
     """Raise unless a line without an end is the beginning of one: a line whose end was changed is damage."""
     seal = re.search(_SEAL, line)
     if (
@@ -245,7 +270,7 @@ def _check_cut(line: bytes) -> None:
         and line[seal.end() :].strip(b"\0")
     ):
         msg = "the end of the line was changed"
-        raise _LineError(msg)
+        raise LineError(msg)
 
 
 def batches_of(path: Path, session_id: str | None = None) -> Iterator[Batch]:
@@ -256,19 +281,8 @@ def batches_of(path: Path, session_id: str | None = None) -> Iterator[Batch]:
     """
     try:
         with path.open("rb") as file:
-            for batch in read_batches(file, str(path)):
-                if session_id is not None and batch.info.id != session_id:
-                    raise DamagedLineError(str(path), 1, 0, f"it holds session {batch.info.id!r}")
-                yield batch
+            yield from read_batches(file, str(path), session_id)
     except FileNotFoundError:
         return
     except OSError as error:
         raise fault_of(error, str(path)) from error
-
-
-def last_batch(path: Path, session_id: str | None = None) -> Batch | None:
-    """Return the last complete batch of a file; see ``batches_of``."""
-    last = None
-    for last in batches_of(path, session_id):  # noqa: B007 - its last value is wanted
-        pass
-    return last

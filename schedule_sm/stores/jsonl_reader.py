@@ -14,7 +14,8 @@ from schedule_sm.stores.errors import FolderMissingError
 from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.jsonl_files import SessionFiles
 from schedule_sm.stores.jsonl_folder import check_mark, file_name, session_files
-from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, last_batch
+from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of
+from schedule_sm.stores.jsonl_scan import scan_file
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 
 
@@ -55,10 +56,10 @@ class JsonlReader:
             SessionUnknownError: with the nearest ids.
         """
         if session_id not in self._seen:
-            last = last_batch(self._files.path(session_id), session_id)
-            if last is None:
+            log = scan_file(self._files.path(session_id), session_id)
+            if log is None:
                 raise self._files.unknown(session_id)
-            self._seen[session_id] = last.info
+            self._seen[session_id] = log.info
         return self._seen[session_id]
 
     def events(
@@ -84,16 +85,16 @@ class JsonlReader:
         try:
             for path in sorted(session_files(self.path)):
                 try:
-                    last = last_batch(path)
+                    log = scan_file(path)
                 except DamagedLineError as error:
                     damaged.append(error)
                     continue
-                if last is None:
+                if log is None:
                     continue
-                if path.name != file_name(last.info.id):
-                    damaged.append(DamagedLineError(str(path), 1, 0, f"it holds session {last.info.id!r}"))
+                if path.name != file_name(log.info.id):
+                    damaged.append(DamagedLineError(str(path), 1, 0, f"it holds session {log.info.id!r}"))
                     continue
-                self._seen.setdefault(last.info.id, last.info)
+                self._seen.setdefault(log.info.id, log.info)
         except OSError as error:
             raise fault_of(error, str(self.path)) from error
         return damaged
