@@ -50,7 +50,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.pregel import Pregel
 from langgraph.runtime import Runtime
-from langgraph.types import StateSnapshot
+from langgraph.types import Durability, StateSnapshot
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 Build: TypeAlias = Callable[[list[BaseTool]], Graph]
@@ -137,7 +137,7 @@ async def answer_malformed_calls(message: BaseMessage, tools: Sequence[BaseTool]
     for call in message.invalid_tool_calls if isinstance(message, AIMessage) else ():
         tool = bound.get(call["name"] or "")
         content, is_error = (MALFORMED, True) if tool is None else await tool.answer(call["args"], call["id"])
-        results.append(_result(call, content, "error" if is_error else "success"))
+        results.append(_result_of(call, content, "error" if is_error else "success"))
     return results
 
 
@@ -145,7 +145,7 @@ def portable_calls(message: BaseMessage, tools: Sequence[BaseTool]) -> BaseMessa
     r"""Return a model's ``message`` with calls of ``tools`` that any library can keep and send.
 
     For a node of your own that asks the model: a checkpointer or the next request fails at arguments that nest too
-    deeply, at integers beyond 64 bits and at half characters. The first two become ``None``, the halves ``\\udXXX``; a
+    deeply, at integers beyond 64 bits and at half characters. The first two become ``None``, the halves ``\udXXX``; a
     call that is refused for such arguments is refused without them too. A call whose id is empty or another's gets one.
     Other tools' arguments stay as they are.
     """
@@ -154,30 +154,7 @@ def portable_calls(message: BaseMessage, tools: Sequence[BaseTool]) -> BaseMessa
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     ids = distinct_ids((call["id"], (call["name"], call["args"])) for call in calls)
     named = [{**call, "id": call_id} for call, call_id in zip(calls, ids, strict=True)]
-    return _with_portable_calls(_with_calls(message, named), {tool.name for tool in tools})
-
-
-def _with_portable_calls(message: BaseMessage, names: Container[str | None] | None = None) -> BaseMessage:
-    """Return ``message`` with plain arguments in its calls of the tools called ``names``, by default of all tools."""
-    if not isinstance(message, AIMessage):
-        return message
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
-    plain = [
-        {**call, "args": encodable(portable(call["args"]))}
-        if names is None or call["name"] in names
-        else call
-        for call in calls
-    ]
-    if plain == calls:
-        return message
-    # some providers' packages keep the arguments in the content too
-    content = encodable(portable(message.content)) if isinstance(message.content, list) else message.content
-    return _with_calls(message.model_copy(update={"content": content}), plain)
-
-
-def _with_calls(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
-    good = len(message.tool_calls)
-    return message.model_copy(update={"tool_calls": calls[:good], "invalid_tool_calls": calls[good:]})
+    return _with_plain_arguments(_with_calls(message, named), {tool.name for tool in tools})
 
 
 class ScheduleMiddleware(AgentMiddleware[AgentState[Any], Any]):
@@ -204,7 +181,7 @@ class ScheduleMiddleware(AgentMiddleware[AgentState[Any], Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Keep out what no library could send or keep: lone surrogates, and calls of these tools that are not plain."""
-        messages = [_encodable(message) for message in request.messages]
+        messages = [_sendable(message) for message in request.messages]
         response = await handler(request.override(messages=cast("list[Any]", messages)))
         return replace(response, result=[portable_calls(message, self.tools) for message in response.result])
 
@@ -342,7 +319,9 @@ class _GraphTurn:
     async def _invoke(self, messages: Sequence[BaseMessage] | None) -> dict[str, Any]:
         """Run the graph behind ``messages``; without any, from where its thread stands."""
         given = None if messages is None else {"messages": messages}
-        state = await self._graph.ainvoke(given, self._config, context=self._context)
+        # "sync": a tool runs only once the thread holds its call, or a turn offered again would not know of it
+        durability: Durability | None = "sync" if self._graph.checkpointer else None
+        state = await self._graph.ainvoke(given, self._config, context=self._context, durability=durability)
         if "__interrupt__" in state:
             msg = "the graph stopped at an interrupt; a turn cannot wait for its answer, so ask inside the graph"
             raise CompositionError(msg)
@@ -379,7 +358,37 @@ def _output(state: dict[str, Any], message: BaseMessage) -> TurnOutput:
     return TurnOutput(_to_items(added), reply)
 
 
+def _tool_names(graph: Graph) -> frozenset[str]:
+    """Return the names of the tools in the graph's tool nodes and in those of its subgraphs."""
+    graphs = [graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))]
+    nodes = [node.bound for one in graphs if isinstance(one, Pregel) for node in one.nodes.values()]
+    return frozenset(name for node in nodes if isinstance(node, ToolNode) for name in node.tools_by_name)
+
+
 # -- messages -------------------------------------------------------------------------------------------------
+
+
+def _with_plain_arguments(message: BaseMessage, names: Container[str | None] | None = None) -> BaseMessage:
+    """Return ``message`` with plain arguments in its calls of the tools called ``names``, by default of all tools."""
+    if not isinstance(message, AIMessage):
+        return message
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    plain = [
+        {**call, "args": encodable(portable(call["args"]))}
+        if names is None or call["name"] in names
+        else call
+        for call in calls
+    ]
+    if plain == calls:
+        return message
+    # some providers' packages keep the arguments in the content too
+    content = encodable(portable(message.content)) if isinstance(message.content, list) else message.content
+    return _with_calls(message.model_copy(update={"content": content}), plain)
+
+
+def _with_calls(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
+    good = len(message.tool_calls)
+    return message.model_copy(update={"tool_calls": calls[:good], "invalid_tool_calls": calls[good:]})
 
 
 def _with_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -402,7 +411,7 @@ def _calls(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
 
 def _repairs(known: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """Return the messages that mend a thread: one under a known id takes the place of the old one."""
-    whole = _with_results([_encodable(message) for message in known])
+    whole = _with_results([_sendable(message) for message in known])
     if [message.id for message in whole[: len(known)]] != [message.id for message in known]:
         return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *whole]
     old = {id(message) for message in known}
@@ -411,40 +420,35 @@ def _repairs(known: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
 
 def _missing_result(call: ToolCall | InvalidToolCall) -> ToolMessage:
     is_malformed = call.get("type") == "invalid_tool_call"
-    return _result(call, MALFORMED if is_malformed else CUT_OFF, "error")
+    return _result_of(call, MALFORMED if is_malformed else CUT_OFF, "error")
 
 
-def _result(
+def _result_of(
     call: ToolCall | InvalidToolCall, content: str, status: Literal["success", "error"]
 ) -> ToolMessage:
+    """Return the result of ``call``."""
     return ToolMessage(content, name=call["name"], tool_call_id=call["id"] or "", status=status)
 
 
-def _tool_names(graph: Graph) -> frozenset[str]:
-    """Return the names of the tools in the graph's tool nodes and in those of its subgraphs."""
-    graphs = [graph, *(subgraph for _, subgraph in graph.get_subgraphs(recurse=True))]
-    nodes = [node.bound for one in graphs if isinstance(one, Pregel) for node in one.nodes.values()]
-    return frozenset(name for node in nodes if isinstance(node, ToolNode) for name in node.tools_by_name)
-
-
 def _to_messages(items: Iterable[JsonValue]) -> list[BaseMessage]:
+    """Return what ``_to_items`` has made JSON of."""
     return messages_from_dict(cast("Any", list(items)))
 
 
 def _to_items(messages: Sequence[BaseMessage]) -> list[JsonValue]:
     """Return messages as JSON that any provider can be sent again; what is no JSON, such as artifacts, is left out."""
     dumped = to_jsonable_python(
-        [message_to_dict(_with_portable_calls(message)) for message in messages],
+        [message_to_dict(_with_plain_arguments(message)) for message in messages],
         inf_nan_mode="null",
         fallback=lambda _: None,
     )
     return cast("list[JsonValue]", encodable(dumped))
 
 
-def _encodable(message: BaseMessage) -> BaseMessage:
+def _sendable(message: BaseMessage) -> BaseMessage:
     """Return ``message``, or without what a provider's library cannot send: lone surrogates, NaN."""
     try:
         json.dumps(message.model_dump(), ensure_ascii=False, allow_nan=False, default=str).encode()
-    except ValueError:
+    except (ValueError, RecursionError):
         return _to_messages(_to_items([message]))[0]
     return message

@@ -536,6 +536,36 @@ async def test_turn_is_answered_whichever_of_its_saves_a_crash_left(kind: Kind, 
     assert (await runner.run_turn("s", [runner.user_message("more", "m2")], [])).reply == "answer"
 
 
+class _SlowSaver(InMemorySaver):
+    """Takes its time, as a disk does."""
+
+    async def aput(self, *args: Any) -> Any:
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return self.put(*args)
+
+
+@pytest.mark.parametrize("kind", ["agent", "own graph"])
+@pytest.mark.asyncio
+async def test_thread_holds_a_call_before_its_tool_runs(kind: Kind) -> None:
+    """So a crash in mid tool never leads to a second, unsuspecting call."""
+    saver = _SlowSaver()
+    model = ScriptModel(script=Scripted([Call("own", "{}", "c1")]))
+    held: list[list[str]] = []
+
+    async def own() -> str:
+        thread = await saver.aget_tuple(IN_THREAD)
+        assert thread is not None
+        held.append(shape(thread.checkpoint["channel_values"]["messages"]))
+        return "own"
+
+    runner = LangGraphRunner(
+        lambda tools: graph_of(model, tools, [tool_of(own, "own")], kind, saver), owns_history=True
+    )
+    await runner.run_turn("s", [runner.user_message("hello", "m1")], [])
+    assert held == [["human", "ai"]]
+
+
 @pytest.mark.asyncio
 async def test_turn_whose_graph_had_ended_is_not_run_again() -> None:
     """Its end in our log was lost in a crash; the checkpointer kept the answer."""

@@ -13,7 +13,10 @@ from pydantic_ai import (
     DeferredToolRequests,
     FunctionToolset,
     ModelMessage,
+    ModelResponse,
     RunContext,
+    TextPart,
+    ToolCallPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
@@ -107,6 +110,25 @@ async def test_toolsets_of_the_user_stand_beside_the_reminders() -> None:
         await live.send("both")
         assert operations(live) == ["create"]
     assert model.requests[1].results[0] == "sunny"
+
+
+@pytest.mark.asyncio
+async def test_text_beside_calls_that_share_an_id_is_kept() -> None:
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if len(messages) > 1:
+            return ModelResponse(parts=[TextPart("done")])
+        calls = [
+            ToolCallPart("schedule_create", {"prompt": text, "after_seconds": 60}, "c1") for text in "abb"
+        ]
+        return ModelResponse(parts=[TextPart("two at once"), *calls])
+
+    async with host_of(PydanticAIRunner(Agent(FunctionModel(answer)))) as host:
+        live = await host.session("s")
+        assert await live.send("remind me") == "done"
+        assert operations(live) == ["create", "create", "create"]
+        response = ended(live)[0]["items"][1]
+        assert [part["part_kind"] for part in response["parts"]] == ["text", *["tool-call"] * 3]
+        assert len({part["tool_call_id"] for part in response["parts"][1:]}) == 3
 
 
 @pytest.mark.asyncio

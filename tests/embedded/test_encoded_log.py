@@ -123,7 +123,10 @@ def test_other_events_are_read_when_they_are_touched() -> None:
     for outside in (5, -6):
         with pytest.raises(IndexError):
             log[outside]
-    assert list(log.seqs_of("note", 0, 5)) == [0, 4]  # a type that was not asked for is looked for in all of it
+    assert list(log.seqs_of("note", 0, 5)) == [
+        0,
+        4,
+    ]  # a type that was not asked for is looked for in all of it
     assert list(log.seqs_of("schedule/change", 0, 5)) == [1, 3]
     assert EncodedLog(log.stored())[:] == log[:]
 
