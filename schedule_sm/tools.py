@@ -18,6 +18,7 @@ from schedule_sm.clock import Clock, LoopClock
 from schedule_sm.core.ecmascript import join_surrogate_pairs, stringify, trim
 from schedule_sm.core.errors import SENTENCES, ErrorCode, ScheduleInputError, ScheduleLogError
 from schedule_sm.core.event_log import create_data, end_data
+from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, format_instant
 from schedule_sm.core.projection import Projection
 from schedule_sm.core.records import (
     DELIVERY_MODE,
@@ -245,8 +246,18 @@ _Work: TypeAlias = Callable[[Transaction], Awaitable[Value]]
 
 def list_views(projection: Projection, now_ms: int) -> list[Value]:
     """Return the canonical views of every active reminder at one ``now_ms``, in create order."""
+    # canonical instants sort as texts do: cheaper than parsing each
+    now = format_instant(now_ms) if MIN_INSTANT_MS <= now_ms <= MAX_INSTANT_MS else "~" if now_ms > 0 else ""
     return [
-        _view(entry.id, entry.prompt, entry.after_seconds, entry.scheduled_at, now_ms >= entry.rank[0])
+        {
+            "id": entry.id,
+            "kind": "after",
+            "prompt": entry.prompt,
+            "afterSeconds": entry.after_seconds,
+            "scheduledAt": entry.scheduled_at,
+            "state": "overdue" if entry.scheduled_at <= now else "scheduled",
+            "deliveryMode": DELIVERY_MODE,
+        }
         for entry in projection
     ]
 

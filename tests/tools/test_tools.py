@@ -59,6 +59,18 @@ async def test_list_flushes_notifies_and_keeps_the_order_of_creates():
     assert calls(host) == ["flush", "wake"]
 
 
+@pytest.mark.parametrize(
+    ("off_ms", "state"),
+    [(-1, "scheduled"), (0, "overdue"), (-(10**17), "scheduled"), (10**17, "overdue")],
+    ids=["a millisecond before", "at the instant", "before year 1", "behind year 9999"],
+)
+async def test_list_says_overdue_from_the_instant_on_also_outside_the_years_of_the_log(off_ms, state):
+    host = quiet(scripted(create(1, 10_000)))
+    host.clock.wall_ms += 10_000 + off_ms
+    value, _ = await host.call_tool("schedule_list", {})
+    assert value[0]["state"] == state
+
+
 async def test_second_delete_finds_nothing():
     host = quiet(scripted(create(1, 50)))
     first, _ = await host.call_tool("schedule_delete", {"id": "schedule-1"})
