@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from schedule_sm.stores.errors import StoreClosedError
 from schedule_sm.stores.failpoints import failpoint
@@ -21,6 +21,7 @@ CLOSE_TIMEOUT_S: Final = 10.0
 
 _Part = TypeVar("_Part")
 _T = TypeVar("_T")
+_Group: TypeAlias = list[tuple[_Part, asyncio.Future[Any]]]
 _logger = logging.getLogger(__name__)
 
 
@@ -39,7 +40,7 @@ class GroupCommit(Generic[_Part]):
         self._close = close
         self._thread = WriterThread(f"schedule-sm store {path.name}")
         self._queue: list[tuple[_Part, asyncio.Future[Any]]] = []
-        self._committing: asyncio.Task[None] | None = None
+        self._emptied: asyncio.Future[None] | None = None  # while something is queued or written
         self._begun_at = 0.0
         self._is_closed = False
         self.is_left = False
@@ -61,12 +62,12 @@ class GroupCommit(Generic[_Part]):
             Exception: what ``write`` answered for it.
         """
         self._check_open()
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
         self._queue.append((part, future))
-        if self._committing is None:
-            self._committing = asyncio.get_running_loop().create_task(
-                self._commit_queue(), name=f"schedule-sm commits {self._path.name}"
-            )
+        if self._emptied is None:
+            self._emptied = loop.create_future()
+            loop.call_soon(self._begin)  # whoever is ready in this turn of the loop joins the group
         return await future
 
     async def ask(self, question: Callable[[], _T]) -> _T:
@@ -80,12 +81,12 @@ class GroupCommit(Generic[_Part]):
             return
         self._is_closed = True
         loop = asyncio.get_running_loop()
-        begun_at = loop.time() if self._committing is None else self._begun_at
+        begun_at = loop.time() if self._emptied is None else self._begun_at
         try:
             # what has hung so long is not waited for again
             async with asyncio.timeout_at(begun_at + CLOSE_TIMEOUT_S):
-                if self._committing is not None:
-                    await asyncio.wait({self._committing})
+                if self._emptied is not None:
+                    await asyncio.wait({self._emptied})
                 await self._in_thread(self._close)
         except TimeoutError:
             _logger.error(
@@ -100,22 +101,33 @@ class GroupCommit(Generic[_Part]):
         if self._is_closed:
             raise StoreClosedError(str(self._path))
 
-    async def _commit_queue(self) -> None:
-        group: list[tuple[_Part, asyncio.Future[Any]]] = []
+    # Callbacks, not a task: somebody waits for each commit, and each turn of the loop that it takes costs him time.
+
+    def _begin(self) -> None:
+        group, self._queue = self._queue, []
+        loop = asyncio.get_running_loop()
+        self._begun_at = loop.time()
         try:
-            while self._queue:
-                await asyncio.sleep(0)  # whoever is ready in this turn of the loop joins the group
-                group, self._queue = self._queue, []
-                self._begun_at = asyncio.get_running_loop().time()
-                results = await self._in_thread(self._write, [part for part, _ in group])
-                failpoint("acknowledge.before")
-                for (_, future), result in zip(group, results, strict=True):
-                    _settle(future, result)
-                failpoint("acknowledge.after")
-        finally:
-            self._committing = None
-            for _, future in (*group, *self._queue):
-                future.cancel()  # only when the loop itself is torn down
+            writing = loop.run_in_executor(self._thread, self._write, [part for part, _ in group])
+        except RuntimeError:  # the thread was left behind in a write that hung, and has ended since
+            self._answer(group, [StoreClosedError(str(self._path))] * len(group))
+        else:
+            writing.add_done_callback(lambda _: self._written(group, writing))
+
+    def _written(self, group: _Group[_Part], writing: asyncio.Future[Sequence[Any]]) -> None:
+        failpoint("acknowledge.before")
+        error = asyncio.CancelledError() if writing.cancelled() else writing.exception()
+        self._answer(group, writing.result() if error is None else [error] * len(group))
+        failpoint("acknowledge.after")
+
+    def _answer(self, group: _Group[_Part], results: Sequence[Any]) -> None:
+        for (_, future), result in zip(group, results, strict=True):
+            _settle(future, result)
+        if self._queue:
+            asyncio.get_running_loop().call_soon(self._begin)
+        elif self._emptied is not None:
+            self._emptied.set_result(None)
+            self._emptied = None
 
     async def _in_thread(self, job: Callable[..., _T], *arguments: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job, *arguments)
@@ -124,7 +136,9 @@ class GroupCommit(Generic[_Part]):
 def _settle(future: asyncio.Future[Any], result: object) -> None:
     if future.done():
         return  # its caller was cancelled; the write stands
-    if isinstance(result, Exception):
+    if isinstance(result, asyncio.CancelledError):
+        future.cancel()
+    elif isinstance(result, BaseException):
         future.set_exception(result)
     else:
         future.set_result(result)

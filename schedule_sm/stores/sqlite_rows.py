@@ -115,10 +115,14 @@ def apply(connection: sqlite3.Connection, append: Append, *, is_held: bool) -> O
     _insert(connection, append.session_id, append.events)
     if not append.events and append.wake_at == row[2]:
         return Outcome.COMMITTED  # only letting go: nothing to write, so the commit touches no disk
-    connection.execute(
-        "UPDATE sessions SET next_seq = ?, wake_at = ? WHERE id = ?",
-        (next_seq + len(append.events), append.wake_at, append.session_id),
-    )
+    after = next_seq + len(append.events)
+    if append.wake_at == row[2]:  # named in the statement, it would have its index written too
+        connection.execute("UPDATE sessions SET next_seq = ? WHERE id = ?", (after, append.session_id))
+    else:
+        connection.execute(
+            "UPDATE sessions SET next_seq = ?, wake_at = ? WHERE id = ?",
+            (after, append.wake_at, append.session_id),
+        )
     return Outcome.COMMITTED
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from schedule_sm.stores.errors import StoreClosedError
 from schedule_sm.stores.failpoints import set_failpoint_hook
 from schedule_sm.stores.jsonl import JsonlStore
-from schedule_sm.stores.protocol import Store
+from schedule_sm.stores.protocol import Outcome, Store
 from schedule_sm.stores.sqlite import SqliteStore
 from schedule_sm.testing.store_contract import append_of
 
@@ -70,18 +71,37 @@ async def test_close_that_is_cancelled_behind_a_slow_write_lets_the_next_host_in
 
 @STORES
 @pytest.mark.asyncio
-async def test_group_whose_task_is_cancelled_keeps_nobody_waiting(
+async def test_group_whose_write_is_cancelled_keeps_nobody_waiting(
     open_store: Callable, tmp_path: Path, disk: Disk
 ) -> None:
+    loop = asyncio.get_running_loop()
+    writes: list[asyncio.Future] = []
+    in_thread = loop.run_in_executor
+    loop.run_in_executor = lambda *job: writes.append(in_thread(*job)) or writes[-1]  # type: ignore[method-assign]  # to have it
     store = await open_store(tmp_path / "store")
     write = await write_held_up(store, disk)
-    (committing,) = (
-        task for task in asyncio.all_tasks() if task.get_name().startswith("schedule-sm commits")
-    )
-    committing.cancel()
-    await asyncio.wait({committing})
+    writes[-1].cancel()
     done, _ = await asyncio.wait({write}, timeout=5)
     assert done
     assert write.cancelled()
     disk.may_go_on.set()
     await store.close()
+
+
+@STORES
+@pytest.mark.asyncio
+async def test_who_queued_behind_a_write_that_was_left_behind_is_told_that_the_store_is_closed(
+    open_store: Callable, tmp_path: Path, disk: Disk
+) -> None:
+    store = await open_store(tmp_path / "store")
+    other = await store.acquire("other", 0)
+    write = await write_held_up(store, disk)
+    queued = asyncio.ensure_future(store.append([append_of(other)]))
+    await asyncio.sleep(0)
+    store._groups._is_closed = True
+    store._groups._thread.shutdown(wait=False)
+    disk.may_go_on.set()
+    assert await write == [Outcome.COMMITTED]
+    with pytest.raises(StoreClosedError):
+        await queued
+    store._close()
