@@ -78,18 +78,22 @@ class SessionWriter:
         target = len(self._log)
         if self.is_over or self.durable >= target:
             return not self.is_over
-        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters[waiter] = target
+        bound = loop.call_later(self._timeout_s, self._give_up, waiter)
         self._start()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await waiter
-        except TimeoutError:
-            self._owes_news = True
-            return False
+            return await waiter
         finally:
+            bound.cancel()
             self._waiters.pop(waiter, None)
             failpoint("flush.after")
+
+    def _give_up(self, waiter: asyncio.Future[bool]) -> None:
+        if not waiter.done():
+            self._owes_news = True
+            waiter.set_result(False)
 
     async def close(self) -> bool:
         """Write what is pending, give the session up and write no more; whether all of it is certain. Bounded."""

@@ -18,6 +18,9 @@ from schedule_sm.core.event_log import AppendOnlyLog
 from schedule_sm.stores.protocol import OpenedLog, StoredEvent
 
 _NOWHERE = array("q")
+_encode = json.JSONEncoder(
+    allow_nan=False, separators=(",", ":")
+).encode  # ``dumps`` would make one for each call
 
 
 class EncodedLog(AppendOnlyLog):
@@ -140,4 +143,4 @@ def encode_data(data: object) -> str:
     Raises:
         ValueError, TypeError, RecursionError: for what JSON cannot hold (NaN, a set, a cycle).
     """
-    return json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return _encode(data)
