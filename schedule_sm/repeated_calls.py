@@ -13,6 +13,7 @@ from typing import Final
 from schedule_sm.core.changes import Entry
 from schedule_sm.core.event_log import EventLog, read_changes
 from schedule_sm.core.records import AfterRecord
+from schedule_sm.host import Session
 
 CALLS_OF_A_TURN: Final = 64
 """How many creates of one turn are remembered; the oldest goes first."""
@@ -61,9 +62,14 @@ class TurnCreates:
 _KNOWN: OrderedDict[tuple[int, str], TurnCreates] = OrderedDict()
 
 
-def turn_creates(sessions: object, session_id: str) -> TurnCreates:
-    """Return what is remembered of a session of the service ``sessions``, also from before it was closed."""
-    key = (id(sessions), session_id)
+def turn_creates(sessions: object, session: Session) -> TurnCreates:
+    """Return what is remembered of ``session``, also from before it was closed.
+
+    One that says when it was created (``created_at``, epoch ms) is known in every host of the process, others within
+    the service ``sessions``.
+    """
+    created_at = getattr(session, "created_at", None)
+    key = (id(sessions) if created_at is None else created_at, session.id)
     known = _KNOWN.setdefault(key, TurnCreates())
     _KNOWN.move_to_end(key)
     if len(_KNOWN) > SESSIONS:

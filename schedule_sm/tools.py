@@ -88,7 +88,7 @@ class AgentTools:
         self._clock = clock or LoopClock()
         self._timeout_s = tool_timeout_s
         self._shared = shared_session(agent.session)
-        self._creates = turn_creates(ctx.sessions, agent.session.id)
+        self._creates = turn_creates(ctx.sessions, agent.session)
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
 

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Literal, NoReturn, TypeAlias, cast
 
-from pydantic import PrivateAttr
+from pydantic import PrivateAttr, ValidationError
 from pydantic_core import to_jsonable_python
 
 from schedule_sm.adapters.portable import distinct_ids, portable
@@ -65,6 +65,11 @@ MALFORMED: Final = (
     "The arguments are no JSON object, so this call was not carried out. Repeat it with valid JSON."
 )
 """What the model reads as the result of a malformed call of another tool, or of one that nobody answered."""
+UNREADABLE: Final = (
+    "Your last response was lost, and none of its tool calls was carried out: the arguments of one are no JSON object. "
+    "Answer again, with a JSON object for each call."
+)
+"""What the model reads when its provider's package could make no message of a response."""
 MALFORMED_IN_A_ROW: Final = 25
 """After so many responses of nothing but malformed calls the turn fails: LangGraph's own limit of steps was 25."""
 
@@ -158,7 +163,11 @@ def portable_calls(message: BaseMessage, tools: Sequence[BaseTool]) -> BaseMessa
 
 
 class ScheduleMiddleware(AgentMiddleware[AgentState[Any], Any]):
-    """Gives the tools to ``create_agent``, answers malformed calls and keeps what the model is sent valid UTF-8."""
+    """Gives the tools to ``create_agent``, answers malformed calls and keeps what the model is sent valid UTF-8.
+
+    LangChain's own parsers make no message of a response if a call's arguments are JSON but no object, or nest too
+    deeply to read; the model is told so and asked again.
+    """
 
     def __init__(self, tools: Sequence[BaseTool]) -> None:
         """Offer ``tools``, as ``build`` gets them; do not give them to ``create_agent`` once more."""
@@ -182,8 +191,31 @@ class ScheduleMiddleware(AgentMiddleware[AgentState[Any], Any]):
     ) -> ModelResponse[Any]:
         """Keep out what no library could send or keep: lone surrogates, and calls of these tools that are not plain."""
         messages = [_sendable(message) for message in request.messages]
-        response = await handler(request.override(messages=cast("list[Any]", messages)))
-        return replace(response, result=[portable_calls(message, self.tools) for message in response.result])
+        for _ in range(MALFORMED_IN_A_ROW):
+            try:
+                response = await handler(request.override(messages=cast("list[Any]", messages)))
+            except (ValidationError, RecursionError) as error:
+                if not _is_unreadable(error):
+                    raise
+                messages = [*messages, HumanMessage(UNREADABLE)]
+                continue
+            return replace(
+                response, result=[portable_calls(message, self.tools) for message in response.result]
+            )
+        raise _endless()
+
+
+def _is_unreadable(error: ValidationError | RecursionError) -> bool:
+    """Whether ``error`` says that a response's calls could not be read; whatever else it is, is not for the model."""
+    if isinstance(error, RecursionError):
+        return "decoding a JSON" in str(error)
+    return error.title.startswith("AIMessage") and all(
+        lack["loc"][:1] == ("tool_calls",) for lack in error.errors()
+    )
+
+
+def _endless() -> GraphRecursionError:
+    return GraphRecursionError(f"the model sent {MALFORMED_IN_A_ROW} responses of malformed calls in a row")
 
 
 # -- turns ----------------------------------------------------------------------------------------------------
@@ -313,8 +345,7 @@ class _GraphTurn:
             if not results:
                 return _output(state, message)
             state = await self._invoke(results if self._graph.checkpointer else [*messages, *results])
-        msg = f"the model sent {MALFORMED_IN_A_ROW} responses of malformed calls in a row"
-        raise GraphRecursionError(msg)
+        raise _endless()
 
     async def _invoke(self, messages: Sequence[BaseMessage] | None) -> dict[str, Any]:
         """Run the graph behind ``messages``; without any, from where its thread stands."""

@@ -58,17 +58,18 @@ async def load_session(
     try:
         log = await _read_log(store, info) if info.next_seq else EncodedLog()
         before_use()
+        return EmbeddedSession(
+            sessions,
+            info.id,
+            log,
+            header=NewSession(info.seed_length, info.parent),
+            epoch=info.epoch,
+            durable=info.next_seq,
+            created_at=info.created_at,
+        )
     except BaseException:
         await give_back(store, info)
         raise
-    return EmbeddedSession(
-        sessions,
-        info.id,
-        log,
-        header=NewSession(info.seed_length, info.parent),
-        epoch=info.epoch,
-        durable=info.next_seq,
-    )
 
 
 async def give_back(store: Store, info: SessionInfo) -> None:

@@ -158,7 +158,13 @@ class ScheduleHost:
             log.add(END_SEED, wall_ms(), encode_data({"parent": source.id}))
             header = NewSession(seed_length=len(log), parent=source.id)
             session = EmbeddedSession(
-                self.ctx.sessions, child_id, log, header=header, epoch=info.epoch, durable=0
+                self.ctx.sessions,
+                child_id,
+                log,
+                header=header,
+                epoch=info.epoch,
+                durable=0,
+                created_at=info.created_at,
             )
             try:
                 if not await session.writer.flush():

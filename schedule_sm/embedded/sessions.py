@@ -51,9 +51,11 @@ class EmbeddedSession:
         header: NewSession,
         epoch: int,
         durable: int,
+        created_at: int | None = None,
     ) -> None:
         """Go on from ``log``, whose first ``durable`` events the store holds; ``epoch`` is our claim to it."""
         self.id = session_id
+        self.created_at = created_at
         self.header = Header(header.seed_length, header.parent)
         self.events = log
         self.inbox = Inbox(log, header.seed_length)

@@ -14,6 +14,7 @@ from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.output_parsers.openai_tools import parse_tool_call
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -27,6 +28,7 @@ from schedule_sm.adapters.langgraph import (
     CUT_OFF,
     MALFORMED,
     MALFORMED_IN_A_ROW,
+    UNREADABLE,
     Graph,
     LangGraphRunner,
     ScheduleMiddleware,
@@ -246,6 +248,75 @@ async def test_model_that_only_sends_malformed_calls_fails_its_turn_only() -> No
         with pytest.raises(TurnFailedError, match="GraphRecursionError"):
             await live.send("first")
         assert await live.send("second") == "re: second"
+
+
+def unreadable(arguments: str) -> AIMessage:
+    """Parse a call as LangChain's packages do, which raises."""
+    raw = {"id": "c1", "function": {"name": "schedule_create", "arguments": arguments}}
+    return AIMessage("", tool_calls=[parse_tool_call(raw)])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("arguments", ['"x"', "5", "true", "NaN", "[1]", "[" * 100_000])
+async def test_response_that_langchain_cannot_read_is_asked_for_again(arguments: str) -> None:
+    requests: list[Request] = []
+
+    async def script(request: Request) -> Reply:
+        requests.append(request)
+        if len(requests) == 1:
+            unreadable(arguments)
+        return "done" if request.results else [create("c2")]
+
+    async with session_of(agent_runner(script)) as live:
+        assert await live.send("remind me") == "done"
+        assert operations(live) == ["create"]
+        await live.send("next")
+    assert [list(request.texts) for request in requests] == [
+        ["remind me"],
+        ["remind me", UNREADABLE],
+        ["remind me"],
+        ["remind me", "next"],
+        ["remind me", "next"],
+    ]
+
+
+@pytest.mark.asyncio
+async def test_model_that_only_sends_what_langchain_cannot_read_fails_its_turn_only() -> None:
+    asked = 0
+
+    async def script(request: Request) -> Reply:
+        nonlocal asked
+        asked += 1
+        return "fine" if asked > MALFORMED_IN_A_ROW else str(unreadable("true"))
+
+    async with session_of(agent_runner(script)) as live:
+        with pytest.raises(TurnFailedError, match="GraphRecursionError"):
+            await live.send("first")
+        assert await live.send("second") == "fine"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("fault", [lambda: Point(x="no"), lambda: too_deep()])
+async def test_a_fault_of_the_models_own_code_is_not_the_models_to_mend(fault: Callable[[], Any]) -> None:
+    asked = 0
+
+    async def script(request: Request) -> Reply:
+        nonlocal asked
+        asked += 1
+        return str(fault())
+
+    async with session_of(agent_runner(script)) as live:
+        with pytest.raises(TurnFailedError, match=r"ValidationError|RecursionError"):
+            await live.send("first")
+    assert asked == 1
+
+
+class Point(BaseModel):
+    x: int
+
+
+def too_deep() -> Any:
+    return too_deep()
 
 
 # -- graphs ---------------------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
-from schedule_sm import create_after_record, repeated_calls
+from schedule_sm import ScheduleHost, create_after_record, repeated_calls
+from schedule_sm.embedded import BuiltinRunner
 from schedule_sm.repeated_calls import CALLS_OF_A_TURN, SESSIONS, CreateCall, TurnCreates, turn_creates
 from schedule_sm.tool_spec import ToolSpec
 from tests.core import logs
@@ -133,10 +135,22 @@ async def test_only_the_latest_turn_is_remembered_and_only_so_many_of_its_calls(
 
 async def test_a_closed_session_is_remembered_until_too_many_others_were_opened(monkeypatch):
     monkeypatch.setattr(repeated_calls, "_KNOWN", type(repeated_calls._KNOWN)())
-    service = object()
-    first = turn_creates(service, "s")
-    assert turn_creates(service, "s") is first
-    assert turn_creates(object(), "s") is not first
+    service, session = object(), SimpleNamespace(id="s")
+    first = turn_creates(service, session)
+    assert turn_creates(service, session) is first
+    assert turn_creates(object(), session) is not first
     for number in range(SESSIONS):
-        turn_creates(service, f"other-{number}")
-    assert turn_creates(service, "s") is not first
+        turn_creates(service, SimpleNamespace(id=f"other-{number}"))
+    assert turn_creates(service, session) is not first
+
+
+async def test_a_session_that_another_host_of_the_process_opens_again_is_remembered(tmp_path):
+    async def call(path):
+        async with ScheduleHost.open(path, runner=BuiltinRunner()) as host:
+            live = await host.session("s")
+            create = ToolSpec(next(iter(live.agent.ctx.tools)), live.agent, "turn-1")
+            return await create.invoke(CREATE, "call-1"), len(live.events)
+
+    first, again, elsewhere = [await call(tmp_path / name) for name in ("a.db", "a.db", "b.db")]
+    assert again == first
+    assert elsewhere[1] == 1
