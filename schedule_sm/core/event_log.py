@@ -6,7 +6,7 @@ Here untrusted data becomes checked values; everything behind this file may trus
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from schedule_sm.core.changes import Change, Ended, Entry
@@ -45,8 +45,12 @@ class AppendOnlyLog(Sequence[Event]):
         """Return where events of ``type`` stand from ``start`` to ``end``, at most ``most``; O(log n + found)."""
 
     @abstractmethod
-    def data_of(self, seqs: Sequence[int]) -> list[Any]:
-        """Return fresh copies of the data of the events at ``seqs``."""
+    def data_of(self, seqs: Sequence[int]) -> Iterable[Any]:
+        """Iterate over fresh copies of the data of the events at ``seqs``.
+
+        Raises:
+            ScheduleLogError: with its seq, when it is the turn of an event whose data cannot be read.
+        """
 
 
 def read_change(data: object) -> Change:
@@ -158,10 +162,10 @@ def read_changes(events: EventLog, start: int) -> Iterator[Change]:
         ScheduleLogError: where an event is none, or a change cannot be read.
     """
     length = len(events)
-    seqs: Sequence[int] = range(start, length)
     if isinstance(events, AppendOnlyLog):
-        seqs = events.seqs_of(SCHEDULE_CHANGE, start, length)
-    for seq in seqs:
+        yield from map(read_change, events.data_of(events.seqs_of(SCHEDULE_CHANGE, start, length)))
+        return
+    for seq in range(start, length):
         event = events[seq]
         if event_type(event) == SCHEDULE_CHANGE:
             yield read_change(event.get("data"))

@@ -96,9 +96,7 @@ class Projection:
         self._created: list[str] = []
         self._ended: set[str] = set()  # an active id is not kept a second time as one that was seen
         self._targets = RankHeap(active.__contains__)
-        self._unranked: list[
-            Entry
-        ] = []  # not in the heap yet: most of a long log have ended before it is asked
+        self._unranked: list[Entry] = []  # not in the heap yet: most have ended before it is asked
         self._next_number = 1
 
     # -- reading the log ----------------------------------------------------------------------------------
@@ -165,6 +163,7 @@ class Projection:
                         self._apply(read_change(event.get("data")))
             position = end
         except ScheduleLogError as error:
+            position = position if error.seq is None else error.seq  # it may say itself what is unread
             raise error.located(seq=position) from error
         finally:  # whatever it was, also a host's log that cannot be read
             if position > start:
@@ -179,7 +178,7 @@ class Projection:
             return False
         if self._is_append_only and events is self._log:
             return True
-        if self._last is None or position == 0:
+        if position == 0 or (self._last is None and not self._is_append_only):
             return True
         last = events[position - 1]
         if events is self._log or (last is self._last and events[0] is self._first):

@@ -9,11 +9,12 @@ import json
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, overload
 
 from pydantic_core import from_json
 
+from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import AppendOnlyLog
 from schedule_sm.stores.protocol import OpenedLog, StoredEvent
 
@@ -29,20 +30,20 @@ class EncodedLog(AppendOnlyLog):
     Its head may still lie in a store: an event there whose type was not asked for is read when it is touched.
     """
 
-    __slots__ = ("_bodies", "_head", "_known", "_known_types", "_seqs", "_times", "_types")
+    __slots__ = ("_bodies", "_head", "_indexed_types", "_known", "_seqs", "_times", "_types")
 
     def __init__(self, stored: Sequence[StoredEvent] | OpenedLog = ()) -> None:
         """Take over what a store held: all of it, or what of it was read so far."""
         self._head: Sequence[StoredEvent] = ()
         self._known: dict[int, str] = {}
-        self._known_types: Collection[str] = frozenset()
+        self._indexed_types: Set[str] | None = None  # None for every type
         self._types: list[str] = []
         self._times = array("q")
         self._bodies: list[str] = []
         self._seqs: dict[str, array[int]] = {}
         if isinstance(stored, OpenedLog):
             self._head = stored.events
-            self._known_types = stored.known.keys()
+            self._indexed_types = stored.known.keys()
             for type_, found in stored.known.items():
                 self._known.update(found)
                 self._seqs[type_] = array("q", [seq for seq, _ in found])
@@ -78,7 +79,7 @@ class EncodedLog(AppendOnlyLog):
         if isinstance(position, slice):
             return [self[seq] for seq in range(*position.indices(len(self)))]
         seq, type_, time, body = self._stored_at(position + len(self) if position < 0 else position)
-        return {"seq": seq, "type": type_, "time": time, "data": json.loads(body)}
+        return {"seq": seq, "type": type_, "time": time, "data": _decoded(seq, body)}
 
     def _stored_at(self, seq: int) -> StoredEvent:
         own = seq - len(self._head)
@@ -95,7 +96,7 @@ class EncodedLog(AppendOnlyLog):
 
     def data_at(self, seq: int) -> Any:
         """Return a fresh copy of an event's data."""
-        return json.loads(self._body_at(seq))
+        return _decoded(seq, self._body_at(seq))
 
     def _body_at(self, seq: int) -> str:
         known = self._known.get(seq)
@@ -103,7 +104,7 @@ class EncodedLog(AppendOnlyLog):
 
     def seqs_of(self, type: str, start: int, end: int, most: int | None = None) -> Sequence[int]:  # noqa: A002 - the event's own field name
         """See ``AppendOnlyLog``; a type that was not read from the store yet is O(events) once."""
-        if self._head and type not in self._known_types:
+        if self._indexed_types is not None and type not in self._indexed_types:
             self._index_head()
         seqs = self._seqs.get(type, _NOWHERE)
         first = bisect_left(seqs, start)
@@ -111,15 +112,15 @@ class EncodedLog(AppendOnlyLog):
         return seqs[first : last if most is None else min(last, first + most)]
 
     def _index_head(self) -> None:
-        appended, self._seqs = self._seqs, {}
+        found: dict[str, array[int]] = {}  # kept at the end: an event that cannot be read changes nothing
         for event in self._head:
-            self._seqs_of(event.type).append(event.seq)
-        self._known_types = {*self._seqs, *appended}
-        for type_, seqs in appended.items():
+            found.setdefault(event.type, array("q")).append(event.seq)
+        for type_, seqs in self._seqs.items():
             own = bisect_left(seqs, len(self._head))
-            self._seqs_of(type_).extend(seqs[own:])
+            found.setdefault(type_, array("q")).extend(seqs[own:])
+        self._seqs, self._indexed_types = found, None
 
-    def data_of(self, seqs: Sequence[int]) -> list[Any]:
+    def data_of(self, seqs: Sequence[int]) -> Iterable[Any]:
         """See ``AppendOnlyLog``; many are decoded at once."""
         known = self._known
         bodies = [known[seq] if seq in known else self._stored_at(seq).body for seq in seqs]
@@ -130,11 +131,19 @@ class EncodedLog(AppendOnlyLog):
                     return decoded
             except ValueError:
                 pass  # it takes less than the standard library, lone surrogates for one
-        return [json.loads(body) for body in bodies]
+        return map(_decoded, seqs, bodies)
 
     def stored(self, start: int = 0) -> tuple[StoredEvent, ...]:
         """Return the events from ``start`` on as a store takes them."""
         return tuple(self._stored_at(seq) for seq in range(start, len(self)))
+
+
+def _decoded(seq: int, body: str) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        msg = "its data is no JSON"
+        raise ScheduleLogError(msg, seq=seq) from error
 
 
 def encode_data(data: object) -> str:

@@ -69,7 +69,7 @@ class History:
 
     def items(self) -> list[JsonValue]:
         """Return a new list of the items in the runner's format; others are left out."""
-        for ended in self._log.data_of(self._log.seqs_of(TURN_ENDED, self._position, len(self._log))):
+        for ended in list(self._log.data_of(self._log.seqs_of(TURN_ENDED, self._position, len(self._log)))):
             if ended["format"] == self._runner.format:
                 self._items.extend(ended["items"])
             else:

@@ -24,6 +24,7 @@ class SqlitePages(Sequence[StoredEvent]):
     def __init__(self, path: Path, session_id: str, length: int) -> None:
         """Read the file at ``path`` when it comes to that."""
         self._path = path
+        self._inode = path.stat().st_ino
         self._session_id = session_id
         self._length = length
         self._pages: dict[int, list[StoredEvent]] = {}
@@ -55,6 +56,8 @@ class SqlitePages(Sequence[StoredEvent]):
     def _read(self, first: int) -> list[StoredEvent]:
         end = min(first + PAGE, self._length)
         with SqliteReader(self._path) as reader:
+            if self._path.stat().st_ino != self._inode:
+                raise StoreIOError(str(self._path), "another program has replaced it")
             page = list(islice(reader.events(self._session_id, first - 1), end - first))
         if [event.seq for event in page] != list(range(first, end)):
             place = f"session {self._session_id!r}"

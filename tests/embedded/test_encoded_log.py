@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from schedule_sm.core.errors import ScheduleLogError
+from schedule_sm.core.event_log import read_changes
 from schedule_sm.core.projection import Projection
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
 from schedule_sm.stores.errors import StoreIOError
@@ -141,13 +143,60 @@ def test_event_that_cannot_be_read_any_more_is_an_error_and_the_rest_goes_on() -
     assert projection.is_used("schedule-1")
 
 
+def test_head_that_cannot_be_read_to_its_end_is_indexed_the_next_time() -> None:
+    head, log = stored_log("schedule/change")
+    log.add("other", 9, "null")
+    log.add("schedule/change", 9, encode_data(create("schedule-2")))
+    head.is_broken = True
+    with pytest.raises(StoreIOError):
+        log.seqs_of("other", 0, len(log))
+    assert list(log.seqs_of("schedule/change", 0, len(log))) == [1, 3, 5]
+    head.is_broken = False
+    assert list(log.seqs_of("other", 0, len(log))) == [2, 4]
+    assert list(log.seqs_of("schedule/change", 0, len(log))) == [1, 3, 5]
+    head.touched.clear()
+    assert list(log.seqs_of("of no event", 0, len(log))) == []
+    assert head.touched == []
+
+
+def test_changes_are_read_without_the_rest_of_the_head() -> None:
+    head, log = stored_log("schedule/change")
+    assert [change.id for change in read_changes(log, 0)] == ["schedule-1", "schedule-1"]
+    assert head.touched == []
+
+
+def test_what_stands_before_an_event_that_is_no_json_is_folded() -> None:
+    log = EncodedLog()
+    for body in (encode_data(create("schedule-1")), encode_data(create("schedule-2")), '{"version', "1"):
+        log.add("schedule/change", 1, body)
+    projection = Projection()
+    for _ in range(2):
+        with pytest.raises(ScheduleLogError, match="at event 2: its data is no JSON"):
+            projection.sync(log)
+        assert list(projection.active) == ["schedule-1", "schedule-2"]
+    for read in (log.__getitem__, log.data_at):
+        with pytest.raises(ScheduleLogError, match="at event 2"):
+            read(2)
+
+
+def test_log_in_place_of_another_is_folded_anew() -> None:
+    projection = Projection()
+    logs = EncodedLog(), EncodedLog()
+    for log, id_ in zip(logs, ("schedule-1", "schedule-7"), strict=True):
+        log.add("schedule/change", 1, encode_data(create(id_)))
+        projection.sync(log)
+        assert list(projection.active) == [id_]
+    projection.sync(EncodedLog(logs[1].stored()))  # a copy is the same log
+    assert (projection.generation, list(projection.active)) == (1, ["schedule-7"])
+
+
 def test_bodies_decoded_together_are_what_each_is_alone() -> None:
     log = EncodedLog()
     bodies = ['"\\ud800"', "1", '{"a":' * 300 + "1" + "}" * 300, "[]", "NaN", "12345678901234567890123456789"]
     for body in bodies:
         log.add("note", 1, body)
-    assert repr(log.data_of(range(len(bodies)))) == repr([json.loads(body) for body in bodies])
+    assert repr(list(log.data_of(range(len(bodies))))) == repr([json.loads(body) for body in bodies])
     for body in ("1,2", "3"):
         log.add("broken", 1, body)
-    with pytest.raises(ValueError, match="Extra data"):
-        log.data_of(log.seqs_of("broken", 0, len(log)))
+    with pytest.raises(ScheduleLogError, match=f"at event {len(bodies)}: its data is no JSON"):
+        list(log.data_of(log.seqs_of("broken", 0, len(log))))

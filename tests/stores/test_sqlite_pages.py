@@ -56,6 +56,18 @@ async def test_page_of_a_file_that_is_gone_is_an_error_and_a_page_read_before_st
         pages[PAGE]
 
 
+async def test_page_of_another_file_that_was_put_there_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    store, pages, _ = await opened(path)
+    await store.close()
+    (tmp_path / "b").mkdir()
+    other, _, _ = await opened(tmp_path / "b" / "a.db")
+    await other.close()
+    (tmp_path / "b" / "a.db").replace(path)
+    with pytest.raises(StoreIOError, match="replaced it"):
+        pages[0]
+
+
 @pytest.mark.parametrize("missing", [0, PAGE, LENGTH - 2])
 async def test_missing_event_is_told_when_the_log_is_opened_and_when_its_page_is_read(
     tmp_path: Path, missing: int
