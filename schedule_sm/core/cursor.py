@@ -48,10 +48,13 @@ class Observers:
     def add(self, observer: Observer) -> Callable[[], None]:
         """Tell ``observer`` of every step from now on; returns its disposer."""
         self.own = (*self.own, observer)
+        is_there = [
+            observer
+        ]  # a second call of the disposer must not take away another registration of the same
 
         def dispose() -> None:
-            if observer in self.own:
-                position = self.own.index(observer)
+            if is_there:
+                position = self.own.index(is_there.pop())
                 self.own = self.own[:position] + self.own[position + 1 :]
 
         return dispose

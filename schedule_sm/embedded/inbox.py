@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.embedded.encoded_log import EncodedLog
 
 MESSAGE: Final = "inbox/message"
@@ -56,13 +57,21 @@ class Inbox:
     """The messages of one session whose turn has not ended, in order."""
 
     def __init__(self, log: EncodedLog, seed_length: int) -> None:
-        """Fold ``log`` from ``seed_length`` on; ``note`` keeps it in step."""
+        """Fold ``log`` from ``seed_length`` on; ``note`` keeps it in step.
+
+        Raises:
+            ScheduleLogError: at an event that this host did not write.
+        """
         self._messages: dict[str, Message] = {}
         of_type = {type_: log.seqs_of(type_, seed_length, len(log)) for type_ in OWN_TYPES}
         in_order = sorted((seq, type_) for type_, seqs in of_type.items() for seq in seqs)
         decoded = log.data_of([seq for seq, _ in in_order])
         for (seq, type_), data in zip(in_order, decoded, strict=True):
-            self.note(seq, type_, data)
+            try:
+                self.note(seq, type_, data)
+            except (KeyError, TypeError, IndexError) as error:
+                msg = f"{type_} lacks what the host writes there"
+                raise ScheduleLogError(msg, seq=seq) from error
 
     def note(self, seq: int, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
         """Take in the event at ``seq``; events of other types change nothing."""

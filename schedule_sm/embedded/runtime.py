@@ -122,6 +122,7 @@ class ScheduleHost:
         Raises:
             SessionUnknownError: if it is not in the store and ``create`` is false; it names the nearest ids.
             SessionHeldError: if another host holds it.
+            ScheduleLogError: if an event of the host's own in it cannot be read.
             StoreError: if the store cannot be used.
         """
         check_session_id(session_id)

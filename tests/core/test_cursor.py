@@ -75,6 +75,20 @@ def test_observers_see_every_step_of_their_cursors_and_parents_too() -> None:
     assert [step[3] for step in parents] == ["due", "checkpoint"]
 
 
+def test_disposer_called_twice_leaves_another_registration_of_the_same_observer() -> None:
+    seen: list[str] = []
+    observers = Observers()
+
+    def observer(*step: str) -> None:
+        seen.append(step[3])
+
+    first, _ = observers.add(observer), observers.add(observer)
+    first()
+    first()
+    cursor(observers).step("due", 20)
+    assert seen == ["due"]
+
+
 def test_observer_that_raises_is_logged_and_ignored(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
