@@ -35,7 +35,7 @@ class EncodedLog(AppendOnlyLog):
     def __init__(self, stored: Sequence[StoredEvent] | OpenedLog = ()) -> None:
         """Take over what a store held: all of it, or what of it was read so far."""
         self._head: Sequence[StoredEvent] = ()
-        self._known: dict[int, str] = {}
+        self._known: list[str | None] = []  # the head's bodies as far as they are here, by seq
         self._indexed_types: Set[str] | None = None  # None for every type
         self._types: list[str] = []
         self._times = array("q")
@@ -43,9 +43,11 @@ class EncodedLog(AppendOnlyLog):
         self._seqs: dict[str, array[int]] = {}
         if isinstance(stored, OpenedLog):
             self._head = stored.events
-            self._indexed_types = stored.known.keys()
+            self._indexed_types = frozenset(stored.known)  # not its keys, which would keep every row alive
+            self._known = [None] * len(stored.events)
             for type_, found in stored.known.items():
-                self._known.update(found)
+                for seq, body in found:
+                    self._known[seq] = body
                 self._seqs[type_] = array("q", [seq for seq, _ in found])
         else:
             for event in stored:
@@ -99,7 +101,7 @@ class EncodedLog(AppendOnlyLog):
         return _decoded(seq, self._body_at(seq))
 
     def _body_at(self, seq: int) -> str:
-        known = self._known.get(seq)
+        known = self._known[seq] if 0 <= seq < len(self._known) else None
         return self._stored_at(seq).body if known is None else known
 
     def seqs_of(self, type: str, start: int, end: int, most: int | None = None) -> Sequence[int]:  # noqa: A002 - the event's own field name
@@ -122,8 +124,8 @@ class EncodedLog(AppendOnlyLog):
 
     def data_of(self, seqs: Sequence[int]) -> Iterable[Any]:
         """See ``AppendOnlyLog``; many are decoded at once."""
-        known = self._known
-        bodies = [known[seq] if seq in known else self._stored_at(seq).body for seq in seqs]
+        known, length = self._known, len(self._known)
+        bodies = [(known[seq] if seq < length else None) or self._stored_at(seq).body for seq in seqs]
         if len(bodies) > 1:
             try:
                 decoded: list[Any] = from_json(f"[{','.join(bodies)}]", cache_strings="keys")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,6 +114,18 @@ def test_what_was_read_by_type_needs_no_other_event() -> None:
     assert log.data_of([3, 4]) == [delete("schedule-1"), create("schedule-2")]
     assert list(log.seqs_of("turn/ended", 0, len(log))) == []
     assert head.touched == []
+
+
+def test_rows_that_were_read_by_type_are_not_kept_beside_their_bodies() -> None:
+    class Rows(list[tuple[int, str]]):
+        """A list that can be referred to weakly."""
+
+    rows = Rows([(0, "null")])
+    kept = weakref.ref(rows)
+    log = EncodedLog(OpenedLog([StoredEvent(0, "note", 1, "null")], {"note": rows}))
+    del rows
+    assert kept() is None
+    assert log.data_at(0) is None
 
 
 def test_other_events_are_read_when_they_are_touched() -> None:
