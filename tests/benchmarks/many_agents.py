@@ -33,7 +33,7 @@ def rows(setting: Setting) -> list[Row]:
     targets = [
         Target("7a", f"{claim}, over the reference", ours, 1 / 5, Figure("reference 1,000", "last ms")),
         Target(
-            "7b", f"{claim}, over 1,000 bare tasks", ours, 8, Figure("bare tasks 1,000", "last ms"), slack=4
+            "7b", f"{claim}, over 1,000 bare tasks", ours, 8, Figure("bare tasks 1,000", "last ms"), slack=3
         ),
     ]
     if not setting.is_quick:
