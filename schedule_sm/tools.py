@@ -33,7 +33,7 @@ from schedule_sm.host import Agent, Context, Dispose, ToolResult
 from schedule_sm.repeated_calls import CreateCall, turn_creates
 from schedule_sm.synchronous import synchronous
 from schedule_sm.tool_catalog import TOOL_NAMES, tool_catalog
-from schedule_sm.transaction import Transaction, shared_session
+from schedule_sm.transaction import UNANSWERED, Transaction, shared_session
 
 TOOL_TIMEOUT_S = 30.0
 """How long a caller waits, the lane included, before it is told that nothing is certain."""
@@ -107,17 +107,19 @@ class AgentTools:
             self.agent, lambda running: self._run(work, running), error_value("internal_error")
         )
         transaction.schedule_id = schedule_id
-        task = transaction.task
-        assert task is not None
+        # one future and one timer: with ``asyncio.wait`` the answer would come a turn later, behind the next drive
+        bound = self._loop.call_later(self._timeout_s, transaction.answer_with, UNANSWERED)
         try:
-            await asyncio.wait({task}, timeout=self._timeout_s)
+            value = await transaction.answer
         except asyncio.CancelledError:
             transaction.abandon()
             raise
-        if not task.done() or task.cancelled():
+        finally:
+            bound.cancel()
+        if value is UNANSWERED:
             transaction.abandon()
             return error_value("persistence_uncertain", operation, transaction.schedule_id)
-        return task.result()
+        return value
 
     async def _run(self, work: _Work, transaction: Transaction) -> Value:
         try:

@@ -18,6 +18,9 @@ from schedule_sm.host import Agent, Session
 FOLDED_AT_ONCE: Final = 512
 """So many changes, a millisecond or two of them, are folded before the event loop gets a turn."""
 
+UNANSWERED: Final = object()
+"""The answer of a transaction of which nobody knows how it ended."""
+
 
 class Ticket:
     """A place in a lane: waiting, holding or left."""
@@ -104,17 +107,24 @@ class Lane:
 class Transaction:
     """One tool call's work under the lane."""
 
-    __slots__ = ("agent", "is_abandoned", "schedule_id", "task", "ticket")
+    __slots__ = ("agent", "answer", "is_abandoned", "schedule_id", "task", "ticket")
 
     def __init__(self, agent: Agent, ticket: Ticket) -> None:
         """Work for ``agent`` once ``ticket`` is granted."""
         self.agent = agent
         self.ticket = ticket
-        self.task: asyncio.Task[Any] | None = None
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        """What the work yielded; ``UNANSWERED`` if it was cut off or took too long."""
+        self.task: asyncio.Task[None] | None = None
         self.is_abandoned = False
         """The mark that is read right before the append: set, nothing is appended any more."""
         self.schedule_id: str | None = None
         """The reminder it is about, once known."""
+
+    def answer_with(self, value: Any) -> None:
+        """Tell the caller, if it still waits and was told nothing before."""
+        if not self.answer.done():
+            self.answer.set_result(value)
 
     def abandon(self) -> None:
         """Set the mark; one that only waits for the lane leaves the queue without a host call."""
@@ -156,7 +166,7 @@ class SharedSession:
             return False
 
     def begin(self, agent: Agent, work: Callable[[Transaction], Awaitable[Any]], refusal: Any) -> Transaction:
-        """Queue ``work`` for the lane now, in a task of its own; ``refusal`` is its result if it never gets it."""
+        """Queue ``work`` for the lane now, in a task of its own; ``refusal`` is its answer if it never gets it."""
         transaction = Transaction(agent, self.lane.request())
         self._transactions.add(transaction)
         transaction.task = asyncio.get_running_loop().create_task(
@@ -168,15 +178,18 @@ class SharedSession:
 
     async def _hold(
         self, transaction: Transaction, work: Callable[[Transaction], Awaitable[Any]], refusal: Any
-    ) -> Any:
+    ) -> None:
         try:
             if not await transaction.ticket.granted() or transaction.is_abandoned:
-                return refusal
-            return await work(transaction)
+                transaction.answer_with(refusal)
+            else:
+                # before the lane is freed: the caller goes on ahead of the drive that waits for it
+                transaction.answer_with(await work(transaction))
         finally:
             self._ended(transaction)
 
     def _ended(self, transaction: Transaction) -> None:
+        transaction.answer_with(UNANSWERED)
         transaction.ticket.leave()
         self._transactions.discard(transaction)
 

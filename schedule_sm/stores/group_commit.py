@@ -75,6 +75,11 @@ class GroupCommit(Generic[_Part]):
         self._check_open()
         return await self._in_thread(question)
 
+    def idly(self, job: Callable[[], None]) -> None:
+        """Run ``job``, which raises nothing, in the thread when it comes to it; nobody waits for it."""
+        if not self._is_closed:
+            self._thread.submit(job)
+
     async def close(self) -> None:
         """Write what is queued, then close; a write that hangs for CLOSE_TIMEOUT_S in all is left to its thread."""
         if self._is_closed:

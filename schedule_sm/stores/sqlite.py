@@ -38,6 +38,11 @@ BUSY_TIMEOUT_MS: Final = 2_000
 _AT_ONCE_MS: Final = 50
 """How long the engine waits for it at a time: nothing can wake it there, and a close that was left must not last."""
 
+_LOG_PAGES: Final = 1_000
+"""How long the WAL gets before the engine's own checkpoint lets it begin anew (its default)."""
+_GROW_AFTER: Final = 8
+"""Commits of one opening: a store that is only looked at, or closed soon, stays small."""
+
 _T = TypeVar("_T")
 _Operation: TypeAlias = Callable[[sqlite3.Connection], Any]
 """One caller's part of a transaction."""
@@ -58,6 +63,7 @@ class SqliteStore:
         self._groups: GroupCommit[_Operation] = GroupCommit(path, self._transact, self._close)
         self._is_unsettled = False
         self._wal: int | None = None
+        self._is_grown = False
         self._commits = 0
         self._appends = 0
         self.last_fault: StoreError | None = None
@@ -158,6 +164,9 @@ class SqliteStore:
             if append.let_go and outcome is Outcome.COMMITTED:
                 self._let_go(append)
         self._appends += outcomes.count(Outcome.COMMITTED)
+        if self._commits >= _GROW_AFTER and not self._is_grown:
+            self._is_grown = True
+            self._groups.idly(self._grow_log)
         return outcomes
 
     def _let_go(self, append: Append) -> None:
@@ -232,6 +241,32 @@ class SqliteStore:
             if is_busy:
                 raise StoreBusyError(str(self.path))
             self._is_unsettled = False
+
+    def _grow_log(self) -> None:
+        """Write the WAL out to its full length at once, with pages that are rolled back.
+
+        A sync of a file that has grown waits for the file system's journal too, which about doubles a small commit.
+        """
+        if self._connection is None:
+            return
+        connection = self._connection
+        try:
+            page: int = connection.execute("PRAGMA page_size").fetchone()[0]
+            cached: int = connection.execute("PRAGMA cache_size").fetchone()[0]
+            connection.execute("PRAGMA cache_size = 16")  # what does not fit in is written before its commit
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("CREATE TABLE filler (pages BLOB)")
+            connection.execute("INSERT INTO filler VALUES (zeroblob(?))", (page * _LOG_PAGES,))
+            connection.execute("ROLLBACK")
+            connection.execute(f"PRAGMA cache_size = {cached}")
+            with open(f"{self.path}-wal", "rb") as log:
+                os.fsync(log.fileno())
+        except (
+            sqlite3.Error,
+            OSError,
+        ) as error:  # a full disk, another program's lock: commits are slower, no more
+            _logger.info("the WAL of %s was not grown: %s", self.path, error)
+            self._drop_connection()
 
     def _patiently(self, job: Callable[[], _T]) -> _T:
         """Run ``job``, and again while another program has the file locked, up to the busy timeout."""

@@ -9,10 +9,12 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from schedule_sm.stores import sqlite as sqlite_store
 from schedule_sm.stores.errors import DiskFullError, SessionUnknownError, StoreBusyError
 from schedule_sm.stores.failpoints import set_failpoint_hook
 from schedule_sm.stores.faults import fault_of
@@ -285,3 +287,44 @@ async def test_durable_means_a_full_sync(tmp_path: Path) -> None:
             number,
         )
         await store.close()
+
+
+async def append_many(store: SqliteStore, info: SessionInfo, seqs: range) -> None:
+    for seq in seqs:
+        append = Append("s", info.epoch, seq, (stored_event(seq),), None)
+        assert await one(store, append) is Outcome.COMMITTED
+
+
+@pytest.mark.asyncio
+async def test_wal_of_a_store_in_use_is_grown_at_once_and_holds_nothing_more(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "a.db")
+    info = await store.acquire("s", NOW_MS)
+    wal = tmp_path / "a.db-wal"
+    await append_many(store, info, range(sqlite_store._GROW_AFTER - 2))
+    await store.live()
+    assert wal.stat().st_size < 1_000_000, "a store that is closed soon stays small"
+    await append_many(store, info, range(sqlite_store._GROW_AFTER - 2, 20))
+    await store.live()
+    grown = wal.stat().st_size
+    assert grown > 4_000_000
+    with closing(sqlite3.connect(f"file:{tmp_path / 'a.db'}?mode=ro", uri=True)) as other:
+        assert other.execute("SELECT count(*) FROM events").fetchone() == (20,)
+        assert other.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'filler'").fetchone() == (0,)
+    assert wal.stat().st_size == grown, "what comes later is written into it"
+    await store.close()
+    assert (tmp_path / "a.db").stat().st_size < 100_000
+    store = await SqliteStore.open(tmp_path / "a.db")
+    assert len(await store.read("s")) == 20
+    await store.close()
+
+
+@pytest.mark.asyncio
+async def test_wal_that_cannot_be_grown_keeps_no_commit(tmp_path: Path, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(sqlite_store, "_LOG_PAGES", 10**6)  # longer than a value may be
+    caplog.set_level("INFO")
+    store = await SqliteStore.open(tmp_path / "a.db")
+    info = await store.acquire("s", NOW_MS)
+    await append_many(store, info, range(20))
+    assert [record.getMessage() for record in caplog.records if "was not grown" in record.getMessage()]
+    assert len(await store.read("s")) == 20
+    await store.close()

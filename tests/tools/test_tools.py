@@ -313,3 +313,21 @@ async def test_call_and_turn_ids_change_nothing():
         assert await tool.execute({}, host.agent, call_id="c", turn_id="t") == await tool.execute(
             {}, host.agent
         )
+
+
+async def test_caller_goes_on_ahead_of_the_drive_that_its_call_set_off():
+    host = scripted()
+    flush = host.ctx.sessions.flush
+
+    async def suspending(session):
+        await asyncio.sleep(0)
+        return await flush(session)
+
+    host.ctx.sessions.flush = suspending
+    async with living(host):
+        calls_before = len(calls(host))
+        await host.call_tool("schedule_create", CREATE)
+        assert calls(host)[calls_before:] == ["flush", "append create schedule-1", "flush"]
+        assert host.owner.state == "driving"
+        await host.settle()
+        assert calls(host)[calls_before:] == ["flush", "append create schedule-1", "flush", "flush"]
