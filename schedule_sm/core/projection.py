@@ -96,7 +96,9 @@ class Projection:
         self._created: list[str] = []
         self._ended: set[str] = set()  # an active id is not kept a second time as one that was seen
         self._targets = RankHeap(active.__contains__)
-        self._unranked: list[Entry] = []  # not in the heap yet: most have ended before it is asked
+        self._unranked: list[
+            Entry
+        ] = []  # not in the heap yet: most end before it is asked, and take no place in it
         self._next_number = 1
 
     # -- reading the log ----------------------------------------------------------------------------------
@@ -107,17 +109,17 @@ class Projection:
         Args:
             events: the log.
             length: read only the first so many of its events, as if there were no more.
-            most: consume no more than so many now; a longer log is taken in pieces.
+            most: consume no more than so many now, and rank no more; a longer log is taken in pieces.
 
         Returns:
-            Whether the end was reached.
+            Whether the end was reached, and with ``most`` whether ``earliest`` is cheap.
 
         Raises:
             ScheduleLogError: at the first event that cannot be folded; nothing of it is kept, and every
                 later call raises again until the log is mended.
         """
         if length is None and self._is_in_step(events):
-            return True
+            return most is None or self._rank(most)
         if self._position is not None and not self._is_continuation(events):
             self.generation += 1
             self._reset()
@@ -131,7 +133,7 @@ class Projection:
             self._log, self._is_append_only = events, isinstance(events, AppendOnlyLog)
         if self._position != length:
             self._consume(events, length if most is None else self._end_of_piece(events, length, most))
-        return self._position == length
+        return self._position == length and (most is None or self._rank(most))
 
     def _is_in_step(self, events: EventLog) -> bool:
         """Whether the last sync saw all of ``events``: by far the commonest case, so it is asked first."""
@@ -228,13 +230,18 @@ class Projection:
 
     # -- what the fold yields -----------------------------------------------------------------------------
 
+    def _rank(self, most: int) -> bool:
+        """Put entries that still stand into the heap of targets, ``most`` looked at; whether all are in it."""
+        for entry in self._unranked[-most:]:
+            if entry.id in self.active:
+                self._targets.push(entry.rank)
+        del self._unranked[-most:]
+        return not self._unranked
+
     def earliest(self) -> Entry | None:
         """Return the active entry with the earliest target, ties in create order; amortised O(log n)."""
         if self._unranked:
-            for entry in self._unranked:
-                if entry.id in self.active:
-                    self._targets.push(entry.rank)
-            self._unranked.clear()
+            self._rank(len(self._unranked))
         first = self._targets.first()
         return None if first is None else self.active[first[2]]
 

@@ -165,6 +165,25 @@ def test_earliest_skips_ended_ones_and_breaks_ties_in_create_order() -> None:
     assert projection.earliest() is None
 
 
+@pytest.mark.parametrize("is_in_pieces", [True, False])
+def test_piece_by_piece_the_log_is_folded_and_what_stands_is_ranked(is_in_pieces: bool) -> None:
+    creates = [create(f"r{n}", at=f"2026-08-05T12:00:{59 - n:02}.000Z") for n in range(25)]
+    events = log(*creates, *(delete(f"r{n}") for n in range(15, 25)))
+    projection = Projection()
+    reached = []
+    while is_in_pieces and (not reached or not reached[-1]):
+        ranked = len(projection._targets)
+        reached.append(projection.sync(events, most=10))
+        assert len(projection._targets) - ranked <= 10
+    assert reached == ([False] * 5 + [True] if is_in_pieces else [])
+    earliest = synced(events).earliest()
+    projection.sync(events)
+    assert earliest is not None
+    assert earliest.id == "r14"
+    assert projection.earliest().id == "r14"  # type: ignore[union-attr]  # one stands
+    assert len(projection._targets) == 15, "what has ended takes no place"
+
+
 def test_heap_stays_small_while_reminders_come_and_go() -> None:
     events: list[dict[str, Any]] = []
     projection = Projection()
