@@ -18,11 +18,11 @@ if TYPE_CHECKING:
         ScheduleLogError,
         ScheduleVersionError,
     )
-    from schedule_sm.core.event_log import decode_schedule_change
+    from schedule_sm.core.fields import SCHEDULE_CHANGE_VERSION
     from schedule_sm.core.framing import render_reminder_framing
     from schedule_sm.core.presentation import schedule_reminder_presentation
     from schedule_sm.core.projection import FoldedSchedules, allocate_schedule_id, fold_schedule_events
-    from schedule_sm.core.records import SCHEDULE_CHANGE_VERSION, create_after_record, schedule_view
+    from schedule_sm.core.records import create_after_record, decode_schedule_change, schedule_view
     from schedule_sm.embedded import ScheduleHost, TurnRunner
     from schedule_sm.owner import ScheduleOwner
     from schedule_sm.plugin import schedule_owner
@@ -61,11 +61,11 @@ _MODULES: Final = {
         "ScheduleLogError",
         "ScheduleVersionError",
     ),
-    "schedule_sm.core.event_log": ("decode_schedule_change",),
+    "schedule_sm.core.fields": ("SCHEDULE_CHANGE_VERSION",),
     "schedule_sm.core.framing": ("render_reminder_framing",),
     "schedule_sm.core.presentation": ("schedule_reminder_presentation",),
     "schedule_sm.core.projection": ("FoldedSchedules", "allocate_schedule_id", "fold_schedule_events"),
-    "schedule_sm.core.records": ("SCHEDULE_CHANGE_VERSION", "create_after_record", "schedule_view"),
+    "schedule_sm.core.records": ("create_after_record", "decode_schedule_change", "schedule_view"),
     "schedule_sm.embedded": ("ScheduleHost", "TurnRunner"),
     "schedule_sm.owner": ("ScheduleOwner",),
     "schedule_sm.plugin": ("schedule_owner",),

@@ -12,8 +12,8 @@ from schedule_sm.core.changes import Entry
 from schedule_sm.core.deliveries import Deliveries
 from schedule_sm.core.errors import CompositionError, ScheduleLogError
 from schedule_sm.core.event_log import end_data
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.framing import render_reminder_framing
-from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, FollowupMessage
 from schedule_sm.synchronous import synchronous
@@ -169,7 +169,7 @@ class Admission:
     def _has_ended(self, entry: Entry) -> bool:
         """Whether its dispatch would corrupt the log; a replaced log may hold the same reminder in another entry."""
         current = self._shared.projection.active.get(entry.id)
-        return current is not entry and (current is None or current.record != entry.record)
+        return current is not entry and (current is None or current.values != entry.values)
 
     def _fold(self) -> bool:
         try:

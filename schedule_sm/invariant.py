@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from schedule_sm.core.errors import CompositionError, ScheduleLogError
 from schedule_sm.core.event_log import read_change
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.projection import Projection
-from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.host import Context, Session
 from schedule_sm.transaction import SharedSession, shared_session
 

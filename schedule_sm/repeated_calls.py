@@ -12,7 +12,6 @@ from typing import Final
 
 from schedule_sm.core.changes import Entry
 from schedule_sm.core.event_log import EventLog, read_changes
-from schedule_sm.core.records import AfterRecord
 from schedule_sm.host import Session
 
 CALLS_OF_A_TURN: Final = 64
@@ -39,24 +38,26 @@ class TurnCreates:
     def __init__(self) -> None:
         """Remember nothing."""
         self._turn_id: str | None = None
-        self._recorded: dict[CreateCall, tuple[AfterRecord, int]] = {}
+        self._recorded: dict[CreateCall, tuple[Entry, int]] = {}
 
-    def remember(self, call: CreateCall, record: AfterRecord, position: int) -> None:
-        """Keep that ``call`` appends ``record`` at ``position`` or later; another turn's calls are forgotten."""
+    def remember(self, call: CreateCall, first: Entry, position: int) -> None:
+        """Keep that ``call`` appends ``first`` at ``position`` or later; another turn's calls are forgotten."""
         if call.turn_id != self._turn_id:
             self._turn_id = call.turn_id
             self._recorded.clear()
-        self._recorded[call] = (record, position)
+        self._recorded[call] = (first, position)
         if len(self._recorded) > CALLS_OF_A_TURN:
             del self._recorded[next(iter(self._recorded))]
 
-    def recorded(self, call: CreateCall, events: EventLog) -> AfterRecord | None:
+    def recorded(self, call: CreateCall, events: EventLog) -> Entry | None:
         """Return what the first ``call`` recorded if ``events`` hold it; a repetition costs O(events since)."""
-        record, position = self._recorded.get(call, (None, 0))
-        if record is None:
+        first, position = self._recorded.get(call, (None, 0))
+        if first is None:
             return None
         later = read_changes(events, position)
-        return record if any(isinstance(each, Entry) and each.record == record for each in later) else None
+        return (
+            first if any(isinstance(each, Entry) and each.values == first.values for each in later) else None
+        )
 
 
 _KNOWN: OrderedDict[tuple[int, str], TurnCreates] = OrderedDict()

@@ -13,10 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
 from schedule_sm.core.errors import ERROR_CODES
-from schedule_sm.core.records import ScheduleView
 
 CATALOG_FILE: Final = "tool_catalog.json"
 TOOL_NAMES: Final = ("schedule_create", "schedule_list", "schedule_delete")
@@ -79,6 +76,10 @@ def _without_titles(schema: Any) -> Any:
 
 
 def _output_schemas() -> dict[str, dict[str, Any]]:
+    from pydantic import TypeAdapter  # only who writes the file loads the models
+
+    from schedule_sm.core.records import ScheduleView
+
     view = _without_titles(TypeAdapter(ScheduleView).json_schema(mode="serialization"))
     error = {
         "type": "object",

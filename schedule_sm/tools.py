@@ -15,19 +15,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from schedule_sm.barrier import flush
 from schedule_sm.clock import Clock, LoopClock
+from schedule_sm.core.changes import Entry, new_entry
 from schedule_sm.core.ecmascript import join_surrogate_pairs, stringify, trim
 from schedule_sm.core.errors import SENTENCES, ErrorCode, ScheduleInputError, ScheduleLogError
 from schedule_sm.core.event_log import create_data, end_data
+from schedule_sm.core.fields import DELIVERY_MODE, SCHEDULE_CHANGE, check_after_seconds, check_id
 from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, format_instant
 from schedule_sm.core.projection import Projection
-from schedule_sm.core.records import (
-    DELIVERY_MODE,
-    SCHEDULE_CHANGE,
-    AfterRecord,
-    check_after_seconds,
-    check_id,
-    create_after_record,
-)
 from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, Dispose, ToolResult
 from schedule_sm.repeated_calls import CreateCall, turn_creates
@@ -200,25 +194,25 @@ class AgentTools:
                 return self._created_view(first)
             schedule_id = projection.allocate_id()
             try:
-                record = create_after_record(schedule_id, prompt, seconds, self.now_ms())
+                entry = new_entry(schedule_id, prompt, seconds, self.now_ms())
             except ScheduleInputError as error:
                 raise _Refused(error_value(error.code)) from error  # type: ignore[arg-type]  # one of InputCode
             transaction.schedule_id = schedule_id
             if call is not None:
-                self._creates.remember(call, record, len(events))
-            await self.append("create", create_data(record), transaction)
-            return self._created_view(record)
+                self._creates.remember(call, entry, len(events))
+            await self.append("create", create_data(entry), transaction)
+            return self._created_view(entry)
 
         return await self.transact("create", work)
 
-    def _created_view(self, record: AfterRecord) -> Value:
+    def _created_view(self, entry: Entry) -> Value:
         try:
             now_ms = self.now_ms()
         except Exception as error:  # noqa: BLE001 - durable already; only "overdue" depends on this reading
             warn("owner", "the clock cannot be read", self.agent, error)
-            now_ms = record.target_ms - record.after_seconds * 1_000
+            now_ms = entry.target_ms - entry.after_seconds * 1_000
         return _view(
-            record.id, record.prompt, record.after_seconds, record.scheduled_at, now_ms >= record.target_ms
+            entry.id, entry.prompt, entry.after_seconds, entry.scheduled_at, now_ms >= entry.target_ms
         )
 
     async def list(self, arguments: Mapping[str, Any], ids: CallIds) -> Value:

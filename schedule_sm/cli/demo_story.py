@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol
 
 from schedule_sm.cli.demo_host import SESSION
 from schedule_sm.clock import wall_ms
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.instants import parse_instant
 from schedule_sm.core.projection import fold_schedule_events
-from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED
 from schedule_sm.stores.sqlite_reader import SqliteReader
 

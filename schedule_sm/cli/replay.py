@@ -6,8 +6,8 @@ import json
 from typing import Any, Final
 
 from schedule_sm.core.errors import ScheduleLogError
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.projection import Projection
-from schedule_sm.core.records import SCHEDULE_CHANGE
 
 
 class Replay:

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from schedule_sm.cli.rendering import utc_time
 from schedule_sm.cli.replay import Replay, read_body
 from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS
-from schedule_sm.core.records import SCHEDULE_CHANGE
 from schedule_sm.embedded.encoded_log import EncodedLog
 from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, TURN_ENDED, TURN_STARTED, WITHDRAWN
 from schedule_sm.embedded.wake import replay_wake_at

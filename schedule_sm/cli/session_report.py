@@ -18,7 +18,7 @@ from schedule_sm.cli.replay import Replay, read_body
 from schedule_sm.core.changes import Ended, Entry
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import read_change
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 

@@ -6,11 +6,22 @@ Both are slotted and small, because a session may hold 100,000 of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from schedule_sm.core.instants import parse_instant
+from schedule_sm.core.ecmascript import join_surrogate_pairs, trim
+from schedule_sm.core.errors import ScheduleInputError
+from schedule_sm.core.fields import check_after_seconds, check_id
+from schedule_sm.core.instants import (
+    MAX_INSTANT_MS,
+    MIN_INSTANT_MS,
+    format_instant,
+    parse_instant,
+    whole_number,
+)
 from schedule_sm.core.rank_heap import Rank
-from schedule_sm.core.records import AfterRecord, checked_record
+
+if TYPE_CHECKING:
+    from schedule_sm.core.records import AfterRecord
 
 
 class Entry:
@@ -40,9 +51,16 @@ class Entry:
         return self.rank[0]
 
     @property
+    def values(self) -> tuple[str, str, int, str]:
+        """What its create states; two entries of the same create have the same."""
+        return self.id, self.prompt, self.after_seconds, self.scheduled_at
+
+    @property
     def record(self) -> AfterRecord:
         """The durable record this entry stands for."""
-        return checked_record(self.id, self.prompt, self.after_seconds, self.scheduled_at)
+        from schedule_sm.core.records import checked_record
+
+        return checked_record(*self.values)
 
 
 @dataclass(slots=True)
@@ -54,3 +72,25 @@ class Ended:
 
 
 Change: TypeAlias = Entry | Ended
+
+
+def new_entry(id: str, prompt: object, after_seconds: object, now_ms: object) -> Entry:  # noqa: A002
+    """Return the entry of a reminder ``after_seconds`` from ``now_ms`` (epoch ms), the prompt trimmed.
+
+    Raises:
+        ScheduleInputError: the first that applies of ``invalid_prompt``, ``invalid_rule`` and
+            ``time_out_of_range`` (also for a clock that reads no whole number).
+    """
+    text = trim(join_surrogate_pairs(prompt)) if isinstance(prompt, str) else ""
+    if not text:
+        raise ScheduleInputError("invalid_prompt", "prompt is blank or no text")
+    try:
+        seconds = check_after_seconds(after_seconds)
+        schedule_id = check_id(id)
+    except ValueError as error:
+        raise ScheduleInputError("invalid_rule", str(error)) from error
+    now = whole_number(now_ms)
+    target = None if now is None else now + seconds * 1_000
+    if target is None or not MIN_INSTANT_MS <= target <= MAX_INSTANT_MS:
+        raise ScheduleInputError("time_out_of_range", "the target lies outside the years 1 to 9999")
+    return Entry(schedule_id, text, seconds, format_instant(target))

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 from schedule_sm.core.changes import Change, Ended, Entry
 from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
-from schedule_sm.core.instants import whole_number
-from schedule_sm.core.records import (
+from schedule_sm.core.fields import (
     END_SEED,
     SCHEDULE_CHANGE,
     SCHEDULE_CHANGE_VERSION,
-    AfterRecord,
-    CreateChange,
-    DeleteChange,
-    DispatchChange,
     check_after_seconds,
     check_id,
     check_instant,
     check_prompt,
 )
+from schedule_sm.core.instants import whole_number
+
+if TYPE_CHECKING:
+    from schedule_sm.core.records import AfterRecord
 
 Event: TypeAlias = Mapping[str, Any]
 """``{"seq": n, "type": str, "time": epoch_ms, "data": …}``."""
@@ -120,22 +119,7 @@ def _refuse(reason: str) -> NoReturn:
     raise ScheduleLogError(reason)
 
 
-def decode_schedule_change(data: object) -> CreateChange | DeleteChange | DispatchChange:
-    """Return the model of one change (``data`` of a ``schedule/change`` event), strictly decoded.
-
-    Raises:
-        ScheduleVersionError: for a later protocol version.
-        ScheduleLogError: for any other departure from the format.
-    """
-    change = read_change(data)
-    if isinstance(change, Entry):
-        return CreateChange.model_construct(version=1, operation="create", schedule=change.record)
-    if change.operation == "delete":
-        return DeleteChange.model_construct(version=1, operation="delete", id=change.id)
-    return DispatchChange.model_construct(version=1, operation="dispatch", id=change.id)
-
-
-def create_data(record: AfterRecord) -> dict[str, Any]:
+def create_data(record: AfterRecord | Entry) -> dict[str, Any]:
     """Return the canonical ``data`` of a create."""
     return {
         "version": SCHEDULE_CHANGE_VERSION,

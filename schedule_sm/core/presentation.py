@@ -5,9 +5,10 @@ from __future__ import annotations
 from schedule_sm.core.changes import Entry
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import EventLog, check_position, event_type, read_change, segment_start
+from schedule_sm.core.fields import DELIVERY_MODE, SCHEDULE_CHANGE
 from schedule_sm.core.instants import whole_number
 from schedule_sm.core.projection import Projection
-from schedule_sm.core.records import DELIVERY_MODE, SCHEDULE_CHANGE, ReminderReceipt
+from schedule_sm.core.records import ReminderReceipt
 
 
 def schedule_reminder_presentation(

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from schedule_sm.core.changes import Change, Entry
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import AppendOnlyLog, Event, EventLog, check_position, event_type, read_change
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.rank_heap import RankHeap
-from schedule_sm.core.records import SCHEDULE_CHANGE, AfterRecord
+
+if TYPE_CHECKING:
+    from schedule_sm.core.records import AfterRecord
 
 _DECODED_AT_ONCE: Final = 1_024
 """Decoding many events at once is cheaper than one by one; all of a long log at once would double its memory."""
@@ -194,7 +197,9 @@ class Projection:
             other.sync(events, position)
         except ScheduleLogError:
             return False
-        return other.folded() == self.folded()
+        return other._created == self._created and [entry.values for entry in other] == [
+            entry.values for entry in self
+        ]
 
     def check(self, change: Change) -> None:
         """Raise ScheduleLogError if ``change`` could not be folded next."""

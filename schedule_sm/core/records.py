@@ -1,8 +1,7 @@
 """The strict frozen models of the protocol: record, the three changes, view and receipt.
 
-Each rule of a field is one function (``check_…``) that raises ``ValueError``; the models and the log decoder call the
-same ones, so there is one verdict. (pydantic's own string constraints refuse lone surrogates, its strict ints refuse
-``30.0`` and its ``Literal[1]`` takes ``true``.)
+For programs that read a log, and the source of the JSON Schemas. A live session needs none of them (its changes are
+``changes.Entry`` and ``Ended``), so a host that loads the plugin does not load pydantic's models either.
 """
 
 from __future__ import annotations
@@ -12,72 +11,17 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
-from schedule_sm.core.ecmascript import WHITESPACE, join_surrogate_pairs, trim
-from schedule_sm.core.errors import ScheduleInputError
-from schedule_sm.core.instants import (
-    MAX_INSTANT_MS,
-    MAX_SAFE_INTEGER,
-    MIN_INSTANT_MS,
-    format_instant,
-    is_on_any_calendar,
-    parse_instant,
-    whole_number,
+from schedule_sm.core.changes import Entry, new_entry
+from schedule_sm.core.event_log import read_change
+from schedule_sm.core.fields import (
+    DELIVERY_MODE,
+    check_after_seconds,
+    check_id,
+    check_instant,
+    check_prompt,
+    check_version,
 )
-
-SCHEDULE_CHANGE_VERSION: Final = 1
-"""The protocol version this release writes and reads."""
-
-SCHEDULE_CHANGE: Final = "schedule/change"
-"""The one event type that the plugin owns."""
-
-END_SEED: Final = "session/end-seed"
-"""The event type that closes the part of a log which a fork inherited."""
-
-DELIVERY_MODE: Final = "session-local"
-
-
-def check_version(value: object) -> Literal[1]:
-    """Return 1 if ``value`` is the whole number 1; raise ``ValueError`` otherwise (``true`` is no number)."""
-    if whole_number(value) != SCHEDULE_CHANGE_VERSION:
-        msg = "version must be the number 1"
-        raise ValueError(msg)
-    return 1
-
-
-def check_id(value: object) -> str:
-    """Return a non-empty id without surrounding whitespace; raise ``ValueError`` otherwise."""
-    if not isinstance(value, str) or not value or value.strip(WHITESPACE) != value:
-        msg = "id must be non-empty text without surrounding whitespace"
-        raise ValueError(msg)
-    return value
-
-
-def check_prompt(value: object) -> str:
-    """Return a non-empty, already trimmed prompt; raise ``ValueError`` otherwise."""
-    if not isinstance(value, str) or not value or value.strip(WHITESPACE) != value:
-        msg = "prompt must be non-empty text without surrounding whitespace"
-        raise ValueError(msg)
-    return value
-
-
-def check_after_seconds(value: object) -> int:
-    """Return the delay as an int from 1 to 2^53-1 seconds; raise ``ValueError`` otherwise."""
-    seconds = value if type(value) is int else whole_number(value)
-    if seconds is None or not 1 <= seconds <= MAX_SAFE_INTEGER:
-        msg = "afterSeconds must be a whole number from 1 to 9007199254740991"
-        raise ValueError(msg)
-    return seconds
-
-
-def check_instant(value: object) -> str:
-    """Return a canonical instant; raise ``ValueError`` for any other text or type."""
-    if not isinstance(value, str):
-        msg = "scheduledAt must be text"
-        raise ValueError(msg)  # noqa: TRY004 - pydantic turns ValueError, not TypeError, into a verdict
-    if not is_on_any_calendar(value):
-        parse_instant(value)
-    return value
-
+from schedule_sm.core.instants import MAX_SAFE_INTEGER, parse_instant
 
 _SAFE_DELAY = {"type": "integer", "minimum": 1, "maximum": MAX_SAFE_INTEGER}
 _INSTANT = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$"}
@@ -190,19 +134,7 @@ def create_after_record(id: str, prompt: object, after_seconds: object, now_ms: 
         ScheduleInputError: the first that applies of ``invalid_prompt``, ``invalid_rule`` and
             ``time_out_of_range`` (also for a clock that reads no whole number).
     """
-    text = trim(join_surrogate_pairs(prompt)) if isinstance(prompt, str) else ""
-    if not text:
-        raise ScheduleInputError("invalid_prompt", "prompt is blank or no text")
-    try:
-        seconds = check_after_seconds(after_seconds)
-        schedule_id = check_id(id)
-    except ValueError as error:
-        raise ScheduleInputError("invalid_rule", str(error)) from error
-    now = whole_number(now_ms)
-    target = None if now is None else now + seconds * 1_000
-    if target is None or not MIN_INSTANT_MS <= target <= MAX_INSTANT_MS:
-        raise ScheduleInputError("time_out_of_range", "the target lies outside the years 1 to 9999")
-    return checked_record(schedule_id, text, seconds, format_instant(target))
+    return new_entry(id, prompt, after_seconds, now_ms).record
 
 
 def checked_record(id: str, prompt: str, after_seconds: int, scheduled_at: str) -> AfterRecord:  # noqa: A002
@@ -223,3 +155,18 @@ def schedule_view(record: AfterRecord, now_ms: int) -> ScheduleView:
         state="overdue" if now_ms >= record.target_ms else "scheduled",
         delivery_mode=DELIVERY_MODE,
     )
+
+
+def decode_schedule_change(data: object) -> CreateChange | DeleteChange | DispatchChange:
+    """Return the model of one change (``data`` of a ``schedule/change`` event), strictly decoded.
+
+    Raises:
+        ScheduleVersionError: for a later protocol version.
+        ScheduleLogError: for any other departure from the format.
+    """
+    change = read_change(data)
+    if isinstance(change, Entry):
+        return CreateChange.model_construct(version=1, operation="create", schedule=change.record)
+    if change.operation == "delete":
+        return DeleteChange.model_construct(version=1, operation="delete", id=change.id)
+    return DispatchChange.model_construct(version=1, operation="dispatch", id=change.id)

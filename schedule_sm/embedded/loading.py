@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from schedule_sm.core.records import END_SEED, SCHEDULE_CHANGE
+from schedule_sm.core.fields import END_SEED, SCHEDULE_CHANGE
 from schedule_sm.embedded.encoded_log import EncodedLog
 from schedule_sm.embedded.inbox import OWN_TYPES
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions

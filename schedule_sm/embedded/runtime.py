@@ -15,7 +15,7 @@ from schedule_sm import invariant, plugin
 from schedule_sm.clock import wall_ms
 from schedule_sm.core.cursor import Observer
 from schedule_sm.core.errors import CompositionError
-from schedule_sm.core.records import END_SEED
+from schedule_sm.core.fields import END_SEED
 from schedule_sm.embedded.agents import EmbeddedAgent, EmbeddedAgents
 from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S, SessionWriter
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
 from schedule_sm.embedded.errors import HostClosedError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded.inbox import TURN_ENDED
 from schedule_sm.embedded.live_session import LiveSession
 from schedule_sm.embedded.runner import TurnRunner

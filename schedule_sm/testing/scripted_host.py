@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.host import FollowupMessage, Tool
 from schedule_sm.owner import ScheduleOwner
 from schedule_sm.tools import register_schedule_tools

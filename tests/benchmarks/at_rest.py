@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from tests.benchmarks.children import in_a_child
 from tests.benchmarks.frame import Figure, Figures, Kind, Row, Side, Target
 from tests.benchmarks.lean_host import LeanAgent, LeanHost, LeanSession

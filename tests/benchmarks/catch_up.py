@@ -6,7 +6,7 @@ import asyncio
 from time import perf_counter
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.host import FollowupMessage
 from tests.benchmarks.frame import Figure, Figures, Kind, Row, Side, Target, in_a_loop
 from tests.benchmarks.lean_host import (

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded import ScheduleHost
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
 from schedule_sm.embedded.live_session import LiveSession

@@ -11,7 +11,7 @@ from typing import Any
 
 from schedule_sm import fold_schedule_events
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded import ScheduleHost
 from schedule_sm.embedded.encoded_log import encode_data
 from schedule_sm.stores.jsonl import JsonlStore

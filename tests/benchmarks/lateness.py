@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.host import FollowupMessage
 from schedule_sm.plugin import schedule_owner
 from tests.benchmarks.frame import Figure, Figures, Kind, Row, Side, Target, in_a_loop

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.host import FollowupMessage
 from schedule_sm.plugin import schedule_owner
 from tests.benchmarks.frame import Figure, Figures, Row, Side, Target, in_a_loop

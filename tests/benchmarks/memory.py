@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded import ScheduleHost
 from schedule_sm.stores.sqlite import SqliteStore
 from tests.benchmarks.children import in_a_child

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from schedule_sm.clock import wall_ms
-from schedule_sm.core.records import SCHEDULE_CHANGE
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from tests.benchmarks.frame import Figure, Figures, Row, Side, Target, in_a_loop
 from tests.benchmarks.lean_host import LeanAgent, LeanHost, LeanSession
 from tests.benchmarks.setting import Setting, driven

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.instants import format_instant
-from schedule_sm.core.records import SCHEDULE_CHANGE
 
 FAR_OFF_MS: Final = 10 * 86_400_000
 """How far a reminder lies ahead that no run lives to see."""

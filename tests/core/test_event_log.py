@@ -11,13 +11,12 @@ from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
 from schedule_sm.core.event_log import (
     check_position,
     create_data,
-    decode_schedule_change,
     end_data,
     event_type,
     read_change,
     segment_start,
 )
-from schedule_sm.core.records import CreateChange, create_after_record
+from schedule_sm.core.records import CreateChange, create_after_record, decode_schedule_change
 from tests.core.logs import create, delete, dispatch, log
 
 

@@ -7,12 +7,7 @@ import pytest
 
 from schedule_sm.core.errors import ScheduleInputError
 from schedule_sm.core.instants import MAX_INSTANT_MS, MAX_SAFE_INTEGER, MIN_INSTANT_MS
-from schedule_sm.core.records import (
-    SCHEDULE_CHANGE_ADAPTER,
-    AfterRecord,
-    create_after_record,
-    schedule_view,
-)
+from schedule_sm.core.records import SCHEDULE_CHANGE_ADAPTER, AfterRecord, create_after_record, schedule_view
 from tests.core.logs import INSTANT, INSTANT_MS, create
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from schedule_sm.core.ecmascript import join_surrogate_pairs, stringify, trim
 from schedule_sm.core.errors import ScheduleError, ScheduleLogError
-from schedule_sm.core.event_log import create_data, decode_schedule_change, read_change
+from schedule_sm.core.event_log import create_data, read_change
 from schedule_sm.core.framing import render_reminder_framing
 from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, format_instant, parse_instant
 from schedule_sm.core.projection import (
@@ -21,7 +21,7 @@ from schedule_sm.core.projection import (
     allocate_schedule_id,
     fold_schedule_events,
 )
-from schedule_sm.core.records import SCHEDULE_CHANGE_ADAPTER, create_after_record
+from schedule_sm.core.records import SCHEDULE_CHANGE_ADAPTER, create_after_record, decode_schedule_change
 
 # every code point, lone surrogates too, and often the characters that matter
 TEXT = st.text(

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from schedule_sm import ScheduleHost, create_after_record, repeated_calls
+from schedule_sm import ScheduleHost, repeated_calls
+from schedule_sm.core.changes import new_entry
 from schedule_sm.embedded import BuiltinRunner
 from schedule_sm.repeated_calls import CALLS_OF_A_TURN, SESSIONS, CreateCall, TurnCreates, turn_creates
 from schedule_sm.tool_spec import ToolSpec
@@ -123,7 +124,7 @@ async def test_a_first_caller_that_was_cancelled_counts_too():
 async def test_only_the_latest_turn_is_remembered_and_only_so_many_of_its_calls():
     creates = TurnCreates()
     made = [CreateCall("turn-1", f"call-{number}", "tea", 1) for number in range(CALLS_OF_A_TURN + 1)]
-    record = create_after_record("schedule-1", "tea", 30, logs.INSTANT_MS - 30_000)
+    record = new_entry("schedule-1", "tea", 30, logs.INSTANT_MS - 30_000)
     events = logs.log(logs.create("schedule-1"))
     for call in made:
         creates.remember(call, record, 0)
