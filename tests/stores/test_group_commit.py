@@ -99,9 +99,10 @@ async def test_who_queued_behind_a_write_that_was_left_behind_is_told_that_the_s
     queued = asyncio.ensure_future(store.append([append_of(other)]))
     await asyncio.sleep(0)
     store._groups._is_closed = True
+    store._groups._thread.submit(store._close)  # in its own thread: SQLite closes no connection from another
     store._groups._thread.shutdown(wait=False)
     disk.may_go_on.set()
     assert await write == [Outcome.COMMITTED]
     with pytest.raises(StoreClosedError):
         await queued
-    store._close()
+    await asyncio.to_thread(store._groups._thread._thread.join, 10)
