@@ -212,7 +212,11 @@ class AgentTools:
             warn("owner", "the clock cannot be read", self.agent, error)
             now_ms = entry.target_ms - entry.after_seconds * 1_000
         return _view(
-            entry.id, entry.prompt, entry.after_seconds, entry.scheduled_at, now_ms >= entry.target_ms
+            entry.id,
+            entry.prompt,
+            entry.after_seconds,
+            entry.scheduled_at,
+            is_overdue=now_ms >= entry.target_ms,
         )
 
     async def list(self, arguments: Mapping[str, Any], ids: CallIds) -> Value:
@@ -257,7 +261,7 @@ def list_views(projection: Projection, now_ms: int) -> list[Value]:
     return views
 
 
-def _view(schedule_id: str, prompt: str, after_seconds: int, scheduled_at: str, is_overdue: bool) -> Value:  # noqa: FBT001 - called for each of 10,000
+def _view(schedule_id: str, prompt: str, after_seconds: int, scheduled_at: str, *, is_overdue: bool) -> Value:
     """Return what ``schedule_view`` would dump, without a model: the first use of one builds its validator."""
     return {
         "id": schedule_id,

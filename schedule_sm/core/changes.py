@@ -58,7 +58,7 @@ class Entry:
     @property
     def record(self) -> AfterRecord:
         """The durable record this entry stands for."""
-        from schedule_sm.core.records import checked_record
+        from schedule_sm.core.records import checked_record  # not at import: it loads pydantic's models
 
         return checked_record(*self.values)
 

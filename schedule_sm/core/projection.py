@@ -99,9 +99,8 @@ class Projection:
         self._created: list[str] = []
         self._ended: set[str] = set()  # an active id is not kept a second time as one that was seen
         self._targets = RankHeap(active.__contains__)
-        self._unranked: list[
-            Entry
-        ] = []  # not in the heap yet: most end before it is asked, and take no place in it
+        # not in the heap yet: most end before it is asked, and take no place in it
+        self._unranked: list[Entry] = []
         self._next_number = 1
 
     # -- reading the log ----------------------------------------------------------------------------------

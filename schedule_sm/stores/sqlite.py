@@ -247,9 +247,9 @@ class SqliteStore:
 
         A sync of a file that has grown waits for the file system's journal too, which about doubles a small commit.
         """
-        if self._connection is None:
-            return
         connection = self._connection
+        if connection is None:
+            return
         try:
             page: int = connection.execute("PRAGMA page_size").fetchone()[0]
             cached: int = connection.execute("PRAGMA cache_size").fetchone()[0]
@@ -261,10 +261,8 @@ class SqliteStore:
             connection.execute(f"PRAGMA cache_size = {cached}")
             with open(f"{self.path}-wal", "rb") as log:
                 os.fsync(log.fileno())
-        except (
-            sqlite3.Error,
-            OSError,
-        ) as error:  # a full disk, another program's lock: commits are slower, no more
+        except (sqlite3.Error, OSError) as error:
+            # a full disk, another program's lock: commits are slower, no more
             _logger.info("the WAL of %s was not grown: %s", self.path, error)
             self._drop_connection()
 

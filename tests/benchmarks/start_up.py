@@ -51,8 +51,9 @@ def rows(setting: Setting) -> list[Row]:
         Row(
             12,
             "Fresh processes that find every module compiled: the import statement alone, timed inside "
-            "(schedule_sm.plugin too, since the package itself may load its names late); the whole process of the command's help beside the "
-            "whole process of the floor; and the modules that importing schedule_sm.plugin loads.",
+            "(schedule_sm.plugin too, since the package itself may load its names late); the whole process of the"
+            " command's help beside the whole process of the floor; and the modules that importing "
+            "schedule_sm.plugin loads.",
             sides,
             [
                 Target(
