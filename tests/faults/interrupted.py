@@ -1,13 +1,18 @@
-"""A host process that is interrupted: ``python -m tests.faults.interrupted FILE HOW``; says ``ready``, then waits.
+"""A host process that is interrupted: ``python -m tests.faults.interrupted FILE HOW [TURN]``; says ``ready``, then waits.
 
 ``HOW``: ``idle`` or ``busy`` (a turn runs) is ended by Ctrl-C; ``left`` returns without closing its host, so that the
 event loop is torn down under it; ``locked`` is ended by Ctrl-C while another program holds the write lock.
+
+With ``TURN`` a second Ctrl-C comes that many turns of the event loop after the first, in a callback. One from outside
+may land between two steps of asyncio itself, and what it then forgets to wake never ends: asyncio's runner raises
+KeyboardInterrupt wherever the program stands.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +24,13 @@ from tests.faults.faults import WriteLock
 
 async def _hold(_text: str, _tools: Any) -> None:
     await asyncio.Event().wait()
+
+
+def _interrupt_again(turn: int) -> None:
+    if turn > 0:
+        asyncio.get_running_loop().call_soon(_interrupt_again, turn - 1)
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 async def _use(host: ScheduleHost, path: Path, how: str, in_use: asyncio.Event) -> None:
@@ -40,7 +52,7 @@ async def _use(host: ScheduleHost, path: Path, how: str, in_use: asyncio.Event) 
         await asyncio.Event().wait()
 
 
-async def _main(path: Path, how: str) -> None:
+async def _main(path: Path, how: str, again: int | None) -> None:
     in_use = asyncio.Event()
     opened = ScheduleHost.open(path, runner=ScriptedRunner(_hold))
     if how == "left":
@@ -50,8 +62,12 @@ async def _main(path: Path, how: str) -> None:
         assert not using.done()
         return
     async with opened as host:
-        await _use(host, path, how, in_use)
+        try:
+            await _use(host, path, how, in_use)
+        finally:
+            if again is not None:
+                _interrupt_again(again + 1)  # never from here: the host is to be closing
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(_main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if sys.argv[3:] else None))

@@ -23,33 +23,48 @@ ENDS_S = FLUSH_TIMEOUT_S + 3 * LAST_TRY_S
 """A flush that hangs already, its last try, letting go, and what lies between."""
 
 
-def interrupt(path: Path, how: str, times: int) -> str:
-    """Run a host process, interrupt it so often, and return what it wrote to stderr; raises TimeoutExpired."""
-    command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.faults.interrupted", str(path), how]
+def interrupt(path: Path, how: str, *again: int) -> str:
+    """Run a host process, interrupt it unless it ends by itself, and return its stderr; raises TimeoutExpired."""
+    command = [sys.executable, "-X", "dev", "-W", "error", "-m", "tests.faults.interrupted"]
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, str(path), how, *map(str, again)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        for _ in range(times):
-            process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=CLOSE_TIMEOUT_S + SLACK_S)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            if how != "left":
+                process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=CLOSE_TIMEOUT_S + SLACK_S)
+        finally:
+            process.kill()  # one that hangs is not waited for again
     return errors
 
 
 @pytest.mark.parametrize(
-    ("how", "times"),
-    [("idle", 1), ("busy", 2), ("left", 0), pytest.param("locked", 2, marks=pytest.mark.slow)],
+    "how",
+    [
+        ("idle",),
+        ("busy",),
+        ("left",),
+        *(("busy", turn) for turn in (0, 2, 5, 20)),  # a second Ctrl-C, so many turns of the loop later
+        *(pytest.param(("locked", turn), marks=pytest.mark.slow) for turn in (0, 20)),
+    ],
+    ids=lambda how: "-".join(map(str, how)),
 )
 @pytest.mark.timeout(
     60
 )  # a real process, which takes most of a second to start; the lock is waited for in real time
 def test_ctrl_c_or_a_loop_torn_down_ends_the_host_without_a_word_from_asyncio(
-    tmp_path: Path, how: str, times: int
+    tmp_path: Path, how: tuple[Any, ...]
 ) -> None:
     path = tmp_path / "agent.db"
-    errors = interrupt(path, how, times)
-    assert ("KeyboardInterrupt" in errors) == (times > 0)
+    errors = interrupt(path, *how)
+    assert ("KeyboardInterrupt" in errors) == (how != ("left",))
+    assert ("_interrupt_again" in errors) == (len(how) > 1)  # it came while the host was closing
     for warning in (
         "never retrieved",
         "was destroyed",
