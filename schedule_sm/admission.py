@@ -48,6 +48,18 @@ class Attempt(Enum):
 class Admission:
     """Asks one agent for admission and hands reminders over."""
 
+    __slots__ = (
+        "_agent",
+        "_ctx",
+        "_deliveries",
+        "_is_over",
+        "_read_clock",
+        "_shared",
+        "error",
+        "is_open",
+        "triggered",
+    )
+
     def __init__(
         self,
         ctx: Context,

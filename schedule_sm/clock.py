@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
@@ -56,8 +57,8 @@ class LoopClock:
     """The real clock of the running event loop."""
 
     def now_ms(self) -> int:
-        """Return the wall clock as epoch ms."""
-        return wall_ms()
+        """Return the wall clock as epoch ms, rounded down."""
+        return time.time_ns() // 1_000_000
 
     def call_later(
         self, delay_ms: int, callback: Callable[[], None], *, since_ms: int | None = None
@@ -85,6 +86,9 @@ class LoopClock:
         return watcher.subscribe(on_jump)
 
 
+LOOP_CLOCK: Final = LoopClock()
+
+
 class DriftWatcher:
     """Notices that wall clock and loop clock have parted: suspend, an NTP step, a clock set by hand.
 
@@ -106,15 +110,14 @@ class DriftWatcher:
             self._offset_s = self._current_offset_s()
             self._arm()
         self._subscribers[key] = on_jump
+        return partial(self._dispose, key)
 
-        def dispose() -> None:
-            self._subscribers.pop(key, None)
-            if not self._subscribers and self._tick_handle is not None:
-                self._tick_handle.cancel()
-                self._tick_handle = None
-                _WATCHERS.pop(self._loop, None)  # it holds its loop: kept here, no loop would ever be freed
-
-        return dispose
+    def _dispose(self, key: object) -> None:
+        self._subscribers.pop(key, None)
+        if not self._subscribers and self._tick_handle is not None:
+            self._tick_handle.cancel()
+            self._tick_handle = None
+            _WATCHERS.pop(self._loop, None)  # it holds its loop: kept here, no loop would ever be freed
 
     def note_armed(self) -> None:
         """A timer is armed by the wall clock of now: if that is off, the next tick tells, even if it is right again."""

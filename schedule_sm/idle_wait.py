@@ -22,6 +22,19 @@ FRUITLESS_DRIVES: Final = 20
 class IdleWait:
     """At most one ``when_idle()`` at a time; all methods but ``wait_ended`` are synchronous."""
 
+    __slots__ = (
+        "_agent",
+        "_clock",
+        "_fruitless",
+        "_on_failed",
+        "_on_idle",
+        "_on_pause_over",
+        "_pause",
+        "_pause_ms",
+        "_returned_at_once",
+        "_task",
+    )
+
     def __init__(
         self,
         agent: Agent,

@@ -11,10 +11,11 @@ import contextvars
 import logging
 from collections.abc import Callable
 from enum import Enum
+from typing import ParamSpec
 
 from schedule_sm.admission import Admission, Attempt
 from schedule_sm.barrier import flush
-from schedule_sm.clock import Clock, LoopClock
+from schedule_sm.clock import LOOP_CLOCK, Clock
 from schedule_sm.core.charts import OwnerEvent
 from schedule_sm.core.cursor import ALL_STEPS, OWNER, Cursor, Observers
 from schedule_sm.core.decision import Deliver, Empty, WaitUntil, decide
@@ -29,6 +30,8 @@ from schedule_sm.liveness import is_known_departed, is_live
 from schedule_sm.synchronous import synchronous
 from schedule_sm.target_timer import TargetTimer
 from schedule_sm.transaction import Ticket, shared_session
+
+_P = ParamSpec("_P")
 
 
 class Trigger(Enum):
@@ -49,13 +52,33 @@ class ScheduleOwner:
     loop's thread, also from inside a host call.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_admission",
+        "_agent",
+        "_ctx",
+        "_cursor",
+        "_deliveries",
+        "_dirty",
+        "_finish_event",
+        "_idle",
+        "_is_finished",
+        "_observers",
+        "_shared",
+        "_sleep",
+        "_task",
+        "_ticket",
+        "_timer",
+        "_undo",
+    )
+
     def __init__(
         self, ctx: Context, agent: Agent, *, clock: Clock | None = None, observers: Observers | None = None
     ) -> None:
         """Own the reminders of ``agent``'s session; nothing happens before ``start``."""
         self._ctx = ctx
         self._agent = agent
-        clock = clock or LoopClock()
+        clock = clock or LOOP_CLOCK
         self._observers = Observers(observers or ALL_STEPS)
         self._observers.add_for_setbacks(EdgeLog(agent.session.id, agent.id))
         self._shared = shared_session(agent.session)
@@ -73,13 +96,16 @@ class ScheduleOwner:
         self._idle = IdleWait(
             agent,
             clock,
-            on_idle=lambda: self._trigger(Trigger.IDLE),
+            on_idle=self._idle_ended,
             on_failed=self._idle_failed,
             on_pause_over=self._pause_over,
         )
         self._dirty: set[Trigger] = set()
-        self._wakeup = asyncio.Event()
-        self._final = asyncio.Event()
+        # Futures and an Event made when waited for: two Events are an eighth of what an owner takes, and what an owner
+        # takes is read anew for each of many that wake at one instant.
+        self._sleep: asyncio.Future[None] | None = None
+        self._is_finished = False
+        self._finish_event: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._ticket: Ticket | None = None
         self._undo: list[Callable[[], None]] = []
@@ -103,11 +129,12 @@ class ScheduleOwner:
         self._dirty.add(Trigger.ELSEWHERE)
         self._undo.append(self._agent.ctx.on("agent/status", self._on_status))
         self._undo.append(self._timer.watch())
+        context = contextvars.copy_context()
         self._task = asyncio.get_running_loop().create_task(
-            self._run(), name=f"schedule-sm owner {self._agent.id}", context=contextvars.copy_context()
+            self._run(), name=f"schedule-sm owner {self._agent.id}", context=context
         )
         # also for a task that is cancelled before its first step, which runs no `finally`
-        self._task.add_done_callback(self._task_ended)
+        self._task.add_done_callback(self._task_ended, context=context)
 
     def recompute(self) -> None:
         """Ask for one more drive: a tool, the host or a test has reason to think that something changed."""
@@ -130,7 +157,9 @@ class ScheduleOwner:
         if current is not None and (current is self._task or self._shared.lane.is_held_by(current)):
             msg = "wait_stopped() would wait for its own caller; call request_stop() here and wait in another task"
             raise WouldDeadlockError(msg)
-        await self._final.wait()
+        if not self._is_finished:
+            self._finish_event = self._finish_event or asyncio.Event()
+            await self._finish_event.wait()
         await self._idle.wait_ended()
         if self._task is not None:
             await asyncio.wait({self._task})
@@ -165,7 +194,11 @@ class ScheduleOwner:
         if source is Trigger.ELSEWHERE:
             self._idle.end_pause()
         self._dirty.add(source)
-        self._wakeup.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)
 
     def _on_status(self, *news: object) -> None:
         status = news[-1] if news and isinstance(news[-1], str) else self._agent.status
@@ -178,6 +211,9 @@ class ScheduleOwner:
         else:
             self._idle.end_pause()
             self._trigger(Trigger.IDLE)
+
+    def _idle_ended(self) -> None:
+        self._trigger(Trigger.IDLE)
 
     def _idle_failed(self, error: BaseException) -> None:
         what = "the wait for the agent to become idle failed"
@@ -198,8 +234,9 @@ class ScheduleOwner:
             await asyncio.sleep(0)  # the creator of the agent finishes first
             while self.state != "stopping" and not self._cursor.is_final:
                 if not self._dirty:
-                    self._wakeup.clear()
-                    await self._wakeup.wait()
+                    self._sleep = asyncio.get_running_loop().create_future()
+                    await self._sleep
+                    self._sleep = None
                     continue
                 self._timer.cancel()
                 self._step("wake")
@@ -213,12 +250,12 @@ class ScheduleOwner:
         except Exception as error:  # noqa: BLE001 - _fault logs it with its traceback
             self._fault("crashed", "owner", "the owner failed unexpectedly", error)
         finally:
-            self._finish()
+            self._end()
 
     def _task_ended(self, _task: object) -> None:
-        if not self._final.is_set():
+        if not self._is_finished:
             self.request_stop()
-            self._finish()
+            self._end()
 
     async def _drive(self) -> None:
         if self._is_over():
@@ -228,12 +265,13 @@ class ScheduleOwner:
         try:
             if not await self._ticket.granted():
                 return
-            triggers, self._dirty = self._dirty, set()
+            may_retry, by_idle = Trigger.OWN not in self._dirty, self._dirty == {Trigger.IDLE}
+            self._dirty.clear()
             if self._is_over():
                 return
-            delivered = await self._drive_in_lane(may_retry=Trigger.OWN not in triggers)
+            delivered = await self._drive_in_lane(may_retry=may_retry)
             refused = self.state == "blocked"
-            self._idle.note_drive(by_idle=triggers == {Trigger.IDLE}, delivered=delivered, refused=refused)
+            self._idle.note_drive(by_idle=by_idle, delivered=delivered, refused=refused)
             if refused:
                 self._idle.open()
         finally:
@@ -245,17 +283,13 @@ class ScheduleOwner:
         if self._shared.fold_some() and not await self._go_on(self._shared.fold_some):
             return False
         now_ms = self._timer.read_clock()
-        if self._deliveries.fall_due(now_ms) and not await self._go_on(
-            lambda: self._deliveries.fall_due(now_ms)
-        ):
+        if self._deliveries.fall_due(now_ms) and not await self._go_on(self._deliveries.fall_due, now_ms):
             return False
         self._deliveries.before_flush(now_ms)
         if not await self._flush("preflight", "the checkpoint was not confirmed") or not self._fold():
             return False
         now_ms = self._timer.read_clock()
-        if self._deliveries.take_some(now_ms) and not await self._go_on(
-            lambda: self._deliveries.take_some(now_ms)
-        ):
+        if self._deliveries.take_some(now_ms) and not await self._go_on(self._deliveries.take_some, now_ms):
             return False
         if now_ms is None:
             self._host_failed()
@@ -273,14 +307,14 @@ class ScheduleOwner:
                 return await self._conclude(attempt, may_retry=may_retry)
         return False
 
-    async def _go_on(self, piece: Callable[[], bool]) -> bool:
+    async def _go_on(self, piece: Callable[_P, bool], *arguments: _P.args, **named: _P.kwargs) -> bool:
         """Do the rest of what is long, a loop turn before each piece; whether the drive goes on after it."""
         is_left = True
         while is_left:
             await asyncio.sleep(0)
             if self._is_over():
                 return False
-            is_left = piece()
+            is_left = piece(*arguments, **named)
         return True
 
     async def _conclude(self, attempt: Attempt, *, may_retry: bool) -> bool:
@@ -389,9 +423,9 @@ class ScheduleOwner:
         self._idle.cancel()
         if self._ticket is not None:
             self._ticket.give_up_waiting()
-        self._wakeup.set()
+        self._wake()
         if self._task is None:
-            self._finish()
+            self._end()
 
     def _fault(self, event: OwnerEvent, kind: WarningKind, what: str, error: Exception | None) -> None:
         warn(kind, what, self._agent, error, level=logging.ERROR)
@@ -407,7 +441,7 @@ class ScheduleOwner:
         self._idle.cancel()
         self._deliveries.detach(self._timer.now_ms)
 
-    def _finish(self) -> None:
+    def _end(self) -> None:
         """Nothing is in flight: detach every cursor and reach the final state."""
         self._let_go()
         while self._undo:
@@ -417,4 +451,6 @@ class ScheduleOwner:
                 warn("owner", "a subscription could not be taken back", self._agent, error)
         if self.state == "stopping":
             self._step("drained")
-        self._final.set()
+        self._is_finished = True
+        if self._finish_event is not None:
+            self._finish_event.set()

@@ -17,6 +17,8 @@ from schedule_sm.synchronous import synchronous
 class TargetTimer:
     """At most one armed timer; nothing here drives, it only calls ``on_ended``."""
 
+    __slots__ = ("_agent", "_clock", "_on_ended", "_timer", "now_ms", "target_ms")
+
     def __init__(self, agent: Agent, clock: Clock, *, on_ended: Callable[[], None]) -> None:
         """Tell the owner of ``agent`` through ``on_ended`` that its target may have come."""
         self._agent = agent

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
 from schedule_sm.barrier import flush
-from schedule_sm.clock import Clock, LoopClock
+from schedule_sm.clock import LOOP_CLOCK, Clock
 from schedule_sm.core.changes import Entry, new_entry
 from schedule_sm.core.ecmascript import join_surrogate_pairs, stringify, trim
 from schedule_sm.core.errors import SENTENCES, ErrorCode, ScheduleInputError, ScheduleLogError
@@ -79,15 +79,34 @@ class AgentTools:
         self._ctx = ctx
         self.agent = agent
         self._owner = owner
-        self._clock = clock or LoopClock()
+        self._clock = clock or LOOP_CLOCK
         self._timeout_s = tool_timeout_s
         self._shared = shared_session(agent.session)
         self._creates = turn_creates(ctx.sessions, agent.session)
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+        self._undo: list[Dispose] = []
+
+    def offer(self, tools: Iterable[ScheduleTool]) -> None:
+        """Register ``tools`` in the agent's own scope, all or none; see ``register_schedule_tools``."""
+        try:
+            for tool in tools:
+                unregister = synchronous(self.agent.ctx.tools.register(tool), "tools.register")
+                self._undo.append(unregister)  # one by one: a taken name rolls back exactly the earlier ones
+        except BaseException:
+            self._take_back()  # the lane stays open: the names may be taken by tools of this very agent, which go on
+            raise
+
+    def _take_back(self) -> None:
+        while self._undo:
+            try:
+                synchronous(self._undo.pop()(), "the disposer of a tool")
+            except Exception as error:  # noqa: BLE001 - the others have to go all the same
+                warn("owner", "a tool could not be taken back", self.agent, error)
 
     def close(self) -> None:
-        """Close the lane to this agent's calls: waiters leave it, a holder stops before its append."""
+        """Take the tools back and close the lane to the agent: waiters leave it, a holder stops before its append."""
+        self._take_back()
         self._is_closed = True
         for transaction in self._shared.transactions_of(self.agent):
             transaction.abandon()
@@ -359,24 +378,5 @@ def register_schedule_tools(
         ScheduleTool(list_, tools, tools.list),
         ScheduleTool(delete, tools, tools.delete, precheck=_is_id),
     )
-    undo: list[Dispose] = []
-
-    def take_back() -> None:
-        while undo:
-            try:
-                synchronous(undo.pop()(), "the disposer of a tool")
-            except Exception as error:  # noqa: BLE001 - the others have to go all the same
-                warn("owner", "a tool could not be taken back", agent, error)
-
-    def dispose() -> None:
-        take_back()
-        tools.close()
-
-    try:
-        for tool in offered:
-            unregister = synchronous(agent.ctx.tools.register(tool), "tools.register")
-            undo.append(unregister)  # one by one: a taken name rolls back exactly the earlier ones
-    except BaseException:
-        take_back()  # the lane stays open: the names may be taken by tools of this very agent, which go on
-        raise
-    return dispose
+    tools.offer(offered)
+    return tools.close

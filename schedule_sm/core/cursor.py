@@ -39,6 +39,8 @@ ENGINE: Engine | None = None
 class Observers:
     """Who is told of steps; one that raises is logged and ignored."""
 
+    __slots__ = ("of_setbacks", "own", "parent")
+
     def __init__(self, parent: Observers | None = None) -> None:
         """Tell ``parent``'s observers too."""
         self.parent = parent

@@ -34,15 +34,29 @@ class Delivery(Cursor):
 class Deliveries:
     """Every non-final cursor of one owner; each report costs O(log n) per reminder that it moves."""
 
+    __slots__ = (
+        "_armed",
+        "_by_id",
+        "_candidate",
+        "_clock_went_back",
+        "_latest_ms",
+        "_observers",
+        "_overdue",
+        "_projection",
+        "_queued",
+        "_reader",
+        "_untaken",
+        "is_folded",
+    )
+
     def __init__(self, projection: Projection, observers: Observers) -> None:
         """Read changes of ``projection`` from a position of its own."""
         self._projection = projection
         self._reader: ChangeReader = projection.open_reader()
         self._observers = observers
-        by_id: dict[str, Delivery] = {}
-        self._by_id = by_id
-        self._armed = RankHeap(lambda id_: id_ in by_id and by_id[id_].state == "armed")
-        self._overdue = RankHeap(lambda id_: id_ in by_id and by_id[id_].state == "overdue")
+        self._by_id: dict[str, Delivery] = {}
+        self._armed = RankHeap(self._is_armed)
+        self._overdue = RankHeap(self._is_overdue)
         self._candidate: Delivery | None = None
         self._queued: Delivery | None = None
         self._untaken: Iterator[Change] | None = None
@@ -190,6 +204,14 @@ class Deliveries:
         self._reader.close()
 
     # -- inside ---------------------------------------------------------------------------------------------
+
+    def _is_armed(self, schedule_id: str) -> bool:
+        delivery = self._by_id.get(schedule_id)
+        return delivery is not None and delivery.state == "armed"
+
+    def _is_overdue(self, schedule_id: str) -> bool:
+        delivery = self._by_id.get(schedule_id)
+        return delivery is not None and delivery.state == "overdue"
 
     def _now(self, now_ms: int | None) -> int:
         return now_ms if now_ms is not None else (self._latest_ms or 0)

@@ -79,6 +79,23 @@ class ChangeReader:
 class Projection:
     """The reminders of one session, kept in step with its log; create, end and "earliest" cost O(log n)."""
 
+    __slots__ = (
+        "_created",
+        "_ended",
+        "_first",
+        "_is_append_only",
+        "_last",
+        "_log",
+        "_next_number",
+        "_position",
+        "_readers",
+        "_seed_length",
+        "_targets",
+        "_unranked",
+        "active",
+        "generation",
+    )
+
     def __init__(self, seed_length: object = 0) -> None:
         """Fold only what lies behind the first ``seed_length`` events (checked at the first sync)."""
         self._seed_length = seed_length
