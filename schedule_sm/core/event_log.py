@@ -51,6 +51,10 @@ class AppendOnlyLog(Sequence[Event]):
             ScheduleLogError: with its seq, when it is the turn of an event whose data cannot be read.
         """
 
+    def changes_of(self, seqs: Sequence[int]) -> Iterable[Change]:
+        """Iterate over the checked changes at ``seqs``; raises as ``data_of`` and ``read_change`` do."""
+        return map(read_change, self.data_of(seqs))
+
 
 def read_change(data: object) -> Change:
     """Return the checked change in ``data``, the ``data`` of one ``schedule/change`` event.
@@ -147,7 +151,7 @@ def read_changes(events: EventLog, start: int) -> Iterator[Change]:
     """
     length = len(events)
     if isinstance(events, AppendOnlyLog):
-        yield from map(read_change, events.data_of(events.seqs_of(SCHEDULE_CHANGE, start, length)))
+        yield from events.changes_of(events.seqs_of(SCHEDULE_CHANGE, start, length))
         return
     for seq in range(start, length):
         event = events[seq]

@@ -175,8 +175,8 @@ class Projection:
                 for first in range(0, len(seqs), _DECODED_AT_ONCE):
                     some = seqs[first : first + _DECODED_AT_ONCE]
                     position = some[0]
-                    for position, data in zip(some, events.data_of(some), strict=True):  # noqa: B007 - where it fails
-                        self._apply(read_change(data))
+                    for position, change in zip(some, events.changes_of(some), strict=True):  # noqa: B007 - where it fails
+                        self._apply(change)
             else:
                 for position in range(start, end):
                     event = events[position]

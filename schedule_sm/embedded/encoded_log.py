@@ -14,6 +14,8 @@ from typing import Any, overload
 
 from pydantic_core import from_json
 
+from schedule_sm.core.changes import Change
+from schedule_sm.core.common_changes import common_changes
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import AppendOnlyLog
 from schedule_sm.stores.protocol import OpenedLog, StoredEvent
@@ -124,8 +126,7 @@ class EncodedLog(AppendOnlyLog):
 
     def data_of(self, seqs: Sequence[int]) -> Iterable[Any]:
         """See ``AppendOnlyLog``; many are decoded at once."""
-        known, length = self._known, len(self._known)
-        bodies = [(known[seq] if seq < length else None) or self._stored_at(seq).body for seq in seqs]
+        bodies = self._bodies_at(seqs)
         if len(bodies) > 1:
             try:
                 decoded: list[Any] = from_json(f"[{','.join(bodies)}]", cache_strings="keys")
@@ -134,6 +135,15 @@ class EncodedLog(AppendOnlyLog):
             except ValueError:
                 pass  # it takes less than the standard library, lone surrogates for one
         return map(_decoded, seqs, bodies)
+
+    def changes_of(self, seqs: Sequence[int]) -> Iterable[Change]:
+        """See ``AppendOnlyLog``; what this release wrote is recognised as text."""
+        changes = common_changes(self._bodies_at(seqs))
+        return super().changes_of(seqs) if changes is None else changes
+
+    def _bodies_at(self, seqs: Sequence[int]) -> list[str]:
+        known, length = self._known, len(self._known)
+        return [(known[seq] if seq < length else None) or self._stored_at(seq).body for seq in seqs]
 
     def stored(self, start: int = 0) -> tuple[StoredEvent, ...]:
         """Return the events from ``start`` on as a store takes them."""
