@@ -14,8 +14,8 @@ from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.projection import Projection
 from schedule_sm.host import Agent, Session
 
-FOLDED_AT_ONCE: Final = 128
-"""So many changes, less than a millisecond of them, are folded before the event loop gets a turn."""
+FOLDED_AT_ONCE: Final = 256
+"""So many changes, half a millisecond of them, are folded before the event loop gets a turn."""
 
 UNANSWERED: Final = object()
 """The answer of a transaction of which nobody knows how it ended."""

@@ -45,12 +45,12 @@ class EncodedLog(AppendOnlyLog):
         self._seqs: dict[str, array[int]] = {}
         if isinstance(stored, OpenedLog):
             self._head = stored.events
-            self._indexed_types = frozenset(stored.known)  # not its keys, which would keep every row alive
+            self._indexed_types = frozenset(stored.known)  # not its keys, which would keep every body alive
             self._known = [None] * len(stored.events)
-            for type_, found in stored.known.items():
-                for seq, body in found:
+            for type_, (seqs, bodies) in stored.known.items():
+                for seq, body in zip(seqs, bodies, strict=True):
                     self._known[seq] = body
-                self._seqs[type_] = array("q", [seq for seq, _ in found])
+                self._seqs[type_] = array("q", seqs)
         else:
             for event in stored:
                 self.add(event.type, event.time, event.body)

@@ -38,8 +38,8 @@ _LINE: Final = re.compile(
 """Text, seq, what is common to a batch, type, checksum. Tighter groups, and ``.*`` alone, take half as long again."""
 _COLUMNS: Final = 1 + _LINE.groups
 _COMMON: Final = re.compile(rb'"last":([0-9]{1,18}),"wake_at":(null|-?[0-9]{1,18}),"t')
-_PIECE: Final = 1 << 16
-"""Bytes checked at once, as many as a processor's cache holds."""
+_PIECE: Final = 1 << 18
+"""Bytes checked at once: what a processor's cache holds; much less costs more turns, much more costs memory."""
 
 _EventBatch: TypeAlias = tuple[int, int, bytes]
 """First and last seq, and ``wake_at`` as it is written."""
@@ -67,11 +67,13 @@ class ScannedLog(Sequence[StoredEvent]):
         """Return the events of ``types`` in order; the others are not decoded."""
         return [event_of(self._texts[seq]) for seq in self._seqs_of(types)]
 
-    def bodies(self, types: Collection[str]) -> dict[str, list[tuple[int, str]]]:
-        """Return, for each of ``types``, seq and body of its events in order."""
-        found: dict[str, list[tuple[int, str]]] = {type_: [] for type_ in types}
+    def bodies(self, types: Collection[str]) -> dict[str, tuple[list[int], list[str]]]:
+        """Return, for each of ``types``, the seqs and the bodies of its events in order."""
+        found: dict[str, tuple[list[int], list[str]]] = {type_: ([], []) for type_ in types}
         for seq in self._seqs_of(types):
-            found[self._types[seq]].append((seq, body_of(self._texts[seq])))
+            seqs, bodies = found[self._types[seq]]
+            seqs.append(seq)
+            bodies.append(body_of(self._texts[seq]))
         return found
 
     def _seqs_of(self, types: Collection[str]) -> Iterator[int]:
@@ -183,14 +185,15 @@ class _Scan:
             raise _OtherwiseError  # a line that is no match
         if struct.pack(f">{len(texts)}I", *map(zlib.crc32, texts)).hex().encode() != b"".join(checksums):
             raise _OtherwiseError
-        first = 0
-        if None in seqs:
+        first, end = 0, self._offset + len(lines)
+        if not all(seqs):
             for number in [number for number, seq in enumerate(seqs) if seq is None]:
                 events = slice(first, number)
-                self._take_events(texts[events], seqs[events], common[events], types[events])
+                length = _length(texts[events])
+                self._take_events(texts[events], seqs[events], common[events], types[events], length)
                 self._take_meta(len(texts[number]) + LINE_END)
                 first = number + 1
-        self._take_events(texts[first:], seqs[first:], common[first:], types[first:])
+        self._take_events(texts[first:], seqs[first:], common[first:], types[first:], end - self._offset)
 
     def _take_meta(self, length: int) -> None:
         end = self._offset + length
@@ -200,7 +203,12 @@ class _Scan:
         self._offset = end
 
     def _take_events(
-        self, texts: Sequence[bytes], seqs: Sequence[bytes], common: Sequence[bytes], types: Sequence[bytes]
+        self,
+        texts: Sequence[bytes],
+        seqs: Sequence[bytes],
+        common: Sequence[bytes],
+        types: Sequence[bytes],
+        length: int,
     ) -> None:
         if not texts:
             return
@@ -209,7 +217,7 @@ class _Scan:
         self._seqs.append(b",".join(seqs))
         self._types.extend(map(self._type_at, types))
         self._texts.extend(texts)
-        self._offset += _length(texts)
+        self._offset += length
         self._take_batches(common, self._reader.info)
 
     def _take_batches(self, common: Sequence[bytes], info: SessionInfo) -> None:

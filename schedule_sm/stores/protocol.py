@@ -30,8 +30,8 @@ class OpenedLog(NamedTuple):
 
     events: Sequence[StoredEvent]
     """All of it; an event that was not read yet is read when it is touched, and that may block for a moment."""
-    known: Mapping[str, Sequence[tuple[int, str]]]
-    """For each type that was asked for, seq and body of every event of it, in order."""
+    known: Mapping[str, tuple[Sequence[int], Sequence[str]]]
+    """For each type that was asked for, the seqs and the bodies of its events, in order."""
 
 
 @dataclass(frozen=True, slots=True)

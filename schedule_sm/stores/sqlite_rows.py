@@ -64,12 +64,15 @@ def read_events(
     )
 
 
-def bodies_of(connection: sqlite3.Connection, session_id: str, type_: str) -> list[tuple[int, str]]:
-    """Return seq and body of each of the session's events of one type, in order."""
-    return connection.execute(
+def bodies_of(
+    connection: sqlite3.Connection, session_id: str, type_: str
+) -> tuple[Sequence[int], Sequence[str]]:
+    """Return the seqs and the bodies of the session's events of one type, in order."""
+    rows = connection.execute(
         "SELECT seq, body FROM events INDEXED BY events_by_type WHERE session = ? AND type = ? ORDER BY seq",
         (session_id, type_),
     ).fetchall()
+    return [seq for seq, _ in rows], [body for _, body in rows]
 
 
 def extent(connection: sqlite3.Connection, session_id: str) -> tuple[int, int]:

@@ -122,7 +122,7 @@ async def a_log_opened_by_type_is_the_log(suite: _Suite) -> None:
     events = tuple(stored_event(n, text, "a" if n % 2 else "b") for n, text in enumerate(HARD_TEXTS))
     assert await _one(store, append_of(info, events=events)) is Outcome.COMMITTED
     opened = await store.open_log("s", ("a", "c"))
-    by_type = {type_: list(found) for type_, found in opened.known.items()}
+    by_type = {type_: list(zip(*found, strict=True)) for type_, found in opened.known.items()}
     assert by_type == {"a": [(event.seq, event.body) for event in events[1::2]], "c": []}
     later = append_of(replace(info, next_seq=len(events)))
     assert await _one(store, later) is Outcome.COMMITTED

@@ -98,7 +98,10 @@ def stored_log(*types: str) -> tuple[Untouched, EncodedLog]:
     ]:
         whole.add(type_, 7, encode_data(data))
     head = Untouched(whole.stored())
-    known = {type_: [(e.seq, e.body) for e in whole.stored() if e.type == type_] for type_ in types}
+    known = {}
+    for type_ in types:
+        found = [event for event in whole.stored() if event.type == type_]
+        known[type_] = [event.seq for event in found], [event.body for event in found]
     return head, EncodedLog(OpenedLog(head, known))
 
 
@@ -116,14 +119,14 @@ def test_what_was_read_by_type_needs_no_other_event() -> None:
     assert head.touched == []
 
 
-def test_rows_that_were_read_by_type_are_not_kept_beside_their_bodies() -> None:
-    class Rows(list[tuple[int, str]]):
+def test_columns_that_were_read_by_type_are_not_kept_beside_what_they_hold() -> None:
+    class Bodies(list[str]):
         """A list that can be referred to weakly."""
 
-    rows = Rows([(0, "null")])
-    kept = weakref.ref(rows)
-    log = EncodedLog(OpenedLog([StoredEvent(0, "note", 1, "null")], {"note": rows}))
-    del rows
+    bodies = Bodies(["null"])
+    kept = weakref.ref(bodies)
+    log = EncodedLog(OpenedLog([StoredEvent(0, "note", 1, "null")], {"note": ([0], bodies)}))
+    del bodies
     assert kept() is None
     assert log.data_at(0) is None
 
