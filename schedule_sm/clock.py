@@ -57,8 +57,8 @@ class LoopClock:
     """The real clock of the running event loop."""
 
     def now_ms(self) -> int:
-        """Return the wall clock as epoch ms, rounded down."""
-        return time.time_ns() // 1_000_000
+        """Return the wall clock as epoch ms."""
+        return wall_ms()
 
     def call_later(
         self, delay_ms: int, callback: Callable[[], None], *, since_ms: int | None = None

@@ -11,7 +11,7 @@ import contextvars
 import logging
 from collections.abc import Callable
 from enum import Enum
-from typing import ParamSpec
+from functools import partial
 
 from schedule_sm.admission import Admission, Attempt
 from schedule_sm.barrier import flush
@@ -30,8 +30,6 @@ from schedule_sm.liveness import is_known_departed, is_live
 from schedule_sm.synchronous import synchronous
 from schedule_sm.target_timer import TargetTimer
 from schedule_sm.transaction import Ticket, shared_session
-
-_P = ParamSpec("_P")
 
 
 class Trigger(Enum):
@@ -60,7 +58,7 @@ class ScheduleOwner:
         "_cursor",
         "_deliveries",
         "_dirty",
-        "_finish_event",
+        "_finished",
         "_idle",
         "_is_finished",
         "_observers",
@@ -105,7 +103,7 @@ class ScheduleOwner:
         # takes is read anew for each of many that wake at one instant.
         self._sleep: asyncio.Future[None] | None = None
         self._is_finished = False
-        self._finish_event: asyncio.Event | None = None
+        self._finished: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._ticket: Ticket | None = None
         self._undo: list[Callable[[], None]] = []
@@ -158,8 +156,8 @@ class ScheduleOwner:
             msg = "wait_stopped() would wait for its own caller; call request_stop() here and wait in another task"
             raise WouldDeadlockError(msg)
         if not self._is_finished:
-            self._finish_event = self._finish_event or asyncio.Event()
-            await self._finish_event.wait()
+            self._finished = self._finished or asyncio.Event()
+            await self._finished.wait()
         await self._idle.wait_ended()
         if self._task is not None:
             await asyncio.wait({self._task})
@@ -283,13 +281,17 @@ class ScheduleOwner:
         if self._shared.fold_some() and not await self._go_on(self._shared.fold_some):
             return False
         now_ms = self._timer.read_clock()
-        if self._deliveries.fall_due(now_ms) and not await self._go_on(self._deliveries.fall_due, now_ms):
+        if self._deliveries.fall_due(now_ms) and not await self._go_on(
+            partial(self._deliveries.fall_due, now_ms)
+        ):
             return False
         self._deliveries.before_flush(now_ms)
         if not await self._flush("preflight", "the checkpoint was not confirmed") or not self._fold():
             return False
         now_ms = self._timer.read_clock()
-        if self._deliveries.take_some(now_ms) and not await self._go_on(self._deliveries.take_some, now_ms):
+        if self._deliveries.take_some(now_ms) and not await self._go_on(
+            partial(self._deliveries.take_some, now_ms)
+        ):
             return False
         if now_ms is None:
             self._host_failed()
@@ -307,14 +309,14 @@ class ScheduleOwner:
                 return await self._conclude(attempt, may_retry=may_retry)
         return False
 
-    async def _go_on(self, piece: Callable[_P, bool], *arguments: _P.args, **named: _P.kwargs) -> bool:
+    async def _go_on(self, piece: Callable[[], bool]) -> bool:
         """Do the rest of what is long, a loop turn before each piece; whether the drive goes on after it."""
         is_left = True
         while is_left:
             await asyncio.sleep(0)
             if self._is_over():
                 return False
-            is_left = piece(*arguments, **named)
+            is_left = piece()
         return True
 
     async def _conclude(self, attempt: Attempt, *, may_retry: bool) -> bool:
@@ -452,5 +454,5 @@ class ScheduleOwner:
         if self.state == "stopping":
             self._step("drained")
         self._is_finished = True
-        if self._finish_event is not None:
-            self._finish_event.set()
+        if self._finished is not None:
+            self._finished.set()

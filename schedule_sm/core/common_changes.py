@@ -1,6 +1,6 @@
 """Changes read from the JSON text of their events, many at once, where it is as this release writes it.
 
-Decoding and checking each takes half as long again, and a session with a long history does little else when it opens.
+To decode and check each takes half as long again, and a session with a long history does little else when it opens.
 The verdict on any other text is ``event_log.read_change``'s alone.
 """
 

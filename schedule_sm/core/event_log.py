@@ -52,8 +52,16 @@ class AppendOnlyLog(Sequence[Event]):
         """
 
     def changes_of(self, seqs: Sequence[int]) -> Iterable[Change]:
-        """Iterate over the checked changes at ``seqs``; raises as ``data_of`` and ``read_change`` do."""
-        return map(read_change, self.data_of(seqs))
+        """Iterate over the checked changes at ``seqs``.
+
+        Raises:
+            ScheduleLogError: with its seq, when it is the turn of an event that is no change.
+        """
+        for seq, data in zip(seqs, self.data_of(seqs), strict=True):
+            try:
+                yield read_change(data)
+            except ScheduleLogError as error:
+                raise error.located(seq=seq) from error
 
 
 def read_change(data: object) -> Change:

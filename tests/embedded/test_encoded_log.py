@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schedule_sm.core.errors import ScheduleLogError
+from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
 from schedule_sm.core.event_log import read_changes
 from schedule_sm.core.projection import Projection
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
@@ -216,3 +216,35 @@ def test_bodies_decoded_together_are_what_each_is_alone() -> None:
         log.add("broken", 1, body)
     with pytest.raises(ScheduleLogError, match=f"at event {len(bodies)}: its data is no JSON"):
         list(log.data_of(log.seqs_of("broken", 0, len(log))))
+
+
+def fold_whole(projection: Projection, log: EncodedLog, most: int | None) -> None:
+    while not projection.sync(log, most=most):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "reason"),
+    [
+        (create("schedule-2", after_seconds=0), ScheduleLogError, "afterSeconds"),
+        ({**delete("schedule-1"), "version": 2}, ScheduleVersionError, "upgrade"),
+        (delete("schedule-9"), ScheduleLogError, "not active"),
+        (create("schedule-1"), ScheduleLogError, "a second time"),
+    ],
+)
+@pytest.mark.parametrize("before", [1, 3])
+@pytest.mark.parametrize("most", [None, 2])
+def test_a_change_that_cannot_be_folded_is_reported_where_it_stands_each_time(
+    data: dict[str, Any], kind: type[ScheduleLogError], reason: str, before: int, most: int | None
+) -> None:
+    log = EncodedLog()
+    for id_ in ("schedule-1", "schedule-10", "schedule-11")[:before]:
+        log.add("schedule/change", 1, encode_data(create(id_)))
+    log.add("schedule/change", 1, encode_data(data))
+    log.add("schedule/change", 1, encode_data(create("schedule-20")))
+    projection = Projection()
+    for _ in range(3):
+        with pytest.raises(kind, match=reason) as refused:
+            fold_whole(projection, log, most)
+        assert (type(refused.value), refused.value.seq) == (kind, before)
+        assert len(projection.active) == before
