@@ -26,7 +26,7 @@ _Ts = TypeVarTuple("_Ts")
 START_OF_LOOP_CLOCK: Final = 1000.0
 """Not 0, so that a test cannot confuse a loop time with a duration."""
 PATIENCE_S: Final = 10.0
-"""Real seconds for threads, sockets and child processes to answer; below what a test may take."""
+"""Real seconds for threads, sockets and child processes to answer; below the 20 s that a test may take."""
 TURNS_WITHOUT_QUIET: Final = 1_000_000
 """Loop turns (about ten real seconds) after which a loop that never comes to rest is reported."""
 POLL_S: Final = 0.001
