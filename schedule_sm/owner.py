@@ -27,7 +27,7 @@ from schedule_sm.edge_log import EdgeLog, OwnerObserver
 from schedule_sm.host import Agent, Context
 from schedule_sm.idle_wait import IdleWait
 from schedule_sm.liveness import is_known_departed, is_live
-from schedule_sm.synchronous import synchronous
+from schedule_sm.take_back import take_back
 from schedule_sm.target_timer import TargetTimer
 from schedule_sm.transaction import Ticket, shared_session
 
@@ -446,11 +446,7 @@ class ScheduleOwner:
     def _end(self) -> None:
         """Nothing is in flight: detach every cursor and reach the final state."""
         self._let_go()
-        while self._undo:
-            try:
-                synchronous(self._undo.pop()(), "the disposer of a subscription")
-            except Exception as error:  # noqa: BLE001 - whoever waits for the end is still told of it
-                warn("owner", "a subscription could not be taken back", self._agent, error)
+        take_back(self._undo, "a subscription", self._agent)
         if self.state == "stopping":
             self._step("drained")
         self._is_finished = True

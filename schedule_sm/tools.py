@@ -26,6 +26,7 @@ from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, Dispose, ToolResult
 from schedule_sm.repeated_calls import CreateCall, turn_creates
 from schedule_sm.synchronous import synchronous
+from schedule_sm.take_back import take_back
 from schedule_sm.tool_catalog import TOOL_NAMES, tool_catalog
 from schedule_sm.transaction import UNANSWERED, Transaction, shared_session
 
@@ -94,19 +95,13 @@ class AgentTools:
                 unregister = synchronous(self.agent.ctx.tools.register(tool), "tools.register")
                 self._undo.append(unregister)  # one by one: a taken name rolls back exactly the earlier ones
         except BaseException:
-            self._take_back()  # the lane stays open: the names may be taken by tools of this very agent, which go on
+            # the lane stays open: the names may be taken by tools of this very agent, which go on
+            take_back(self._undo, "a tool", self.agent)
             raise
-
-    def _take_back(self) -> None:
-        while self._undo:
-            try:
-                synchronous(self._undo.pop()(), "the disposer of a tool")
-            except Exception as error:  # noqa: BLE001 - the others have to go all the same
-                warn("owner", "a tool could not be taken back", self.agent, error)
 
     def close(self) -> None:
         """Take the tools back and close the lane to the agent: waiters leave it, a holder stops before its append."""
-        self._take_back()
+        take_back(self._undo, "a tool", self.agent)
         self._is_closed = True
         for transaction in self._shared.transactions_of(self.agent):
             transaction.abandon()

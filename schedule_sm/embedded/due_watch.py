@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from schedule_sm.clock import Clock, LoopClock
+from schedule_sm.clock import LOOP_CLOCK, Clock
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.projection import Projection
 from schedule_sm.core.rank_heap import RankHeap
@@ -28,7 +28,7 @@ class DueWatch:
         """Watch the reminders of ``agent``'s session; nothing happens before the first ``recompute``."""
         self._shared = shared_session(agent.session)
         self._on_change = on_change
-        clock = clock or LoopClock()
+        clock = clock or LOOP_CLOCK
         self._timer = TargetTimer(agent, clock, on_ended=self.recompute)
         self._stages = _Stages(self._shared.projection)
         self._unwatch = clock.watch(self.recompute)  # also with no timer armed: the clock may have gone back

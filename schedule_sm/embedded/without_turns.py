@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from schedule_sm import invariant
-from schedule_sm.clock import LoopClock, wall_ms
+from schedule_sm.clock import LOOP_CLOCK, wall_ms
 from schedule_sm.core.errors import CompositionError
 from schedule_sm.core.instants import parse_instant
 from schedule_sm.embedded.due_watch import SOON_MS, DueWatch
@@ -89,7 +89,7 @@ class SessionWithoutTurns:
         """Offer the tools of ``session``; use ``open``, which also closes it."""
         self._followers: dict[object, Callable[[], None]] = {}
         self._lost = asyncio.Event()
-        self._clock = LoopClock()
+        self._clock = LOOP_CLOCK
         self._session = session
         self._agent = TurnlessAgent(session)
         self._ctx = _Context(sessions, self._agent)
