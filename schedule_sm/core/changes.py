@@ -48,7 +48,7 @@ class Entry:
     @property
     def target_ms(self) -> int:
         """The target (epoch ms)."""
-        return (self._rank or self.rank)[0]
+        return self.rank[0]
 
     @property
     def values(self) -> tuple[str, str, int, str]:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from schedule_sm.core.changes import Change, Ended, Entry
-from schedule_sm.core.fields import check_prompt
-from schedule_sm.core.instants import parse_instant
+from schedule_sm.core.fields import check_instant, check_prompt
+from schedule_sm.core.instants import FORM, ON_ANY_CALENDAR
 
 _PLAIN: Final = r"[ !#-\[\]-~]"
 """What stands for itself in an ASCII JSON string."""
@@ -22,12 +22,11 @@ _CHANGE: Final = re.compile(
     r'^\{"version":1,"operation":"(?:create","schedule":\{"id":' + _ID + r',"kind":"after",'
     rf'"prompt":"(?![ "])({_PLAIN}*+(?:\\.{_PLAIN}*+)*+)(?<! )",'
     r'"afterSeconds":([1-9][0-9]{0,14}+),'
-    r'"scheduledAt":"((?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])'
-    r'T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z)"\}'
+    rf'"scheduledAt":"(?:({ON_ANY_CALENDAR})|({FORM}))"\}}'
     r'|(delete|dispatch)","id":' + _ID + r")\}\n",
     re.MULTILINE,
 )
-"""Id, prompt as it is written, seconds and instant of a create; operation and id of an end. The rest is fixed."""
+"""Id, prompt as it is written, seconds, certain instant or else another of a create; operation and id of an end."""
 _COLUMNS: Final = 1 + _CHANGE.groups
 
 
@@ -38,8 +37,8 @@ def common_changes(texts: Sequence[str]) -> list[Change] | None:
         return None
     try:
         return [
-            _entry(id_, prompt, seconds, scheduled_at) if id_ else Ended(operation, ended)
-            for id_, prompt, seconds, scheduled_at, operation, ended in zip(
+            _entry(id_, prompt, seconds, certain, uncertain) if id_ else Ended(operation, ended)
+            for id_, prompt, seconds, certain, uncertain, operation, ended in zip(
                 *(columns[first::_COLUMNS] for first in range(1, _COLUMNS)), strict=True
             )
         ]
@@ -47,9 +46,7 @@ def common_changes(texts: Sequence[str]) -> list[Change] | None:
         return None
 
 
-def _entry(schedule_id: str, prompt: str, seconds: str, scheduled_at: str) -> Entry:
+def _entry(schedule_id: str, prompt: str, seconds: str, certain: str | None, uncertain: str) -> Entry:
     if "\\" in prompt:
         prompt = check_prompt(json.loads(f'"{prompt}"'))
-    if scheduled_at[8:10] > "28":  # a day that not every month has
-        parse_instant(scheduled_at)
-    return Entry(schedule_id, prompt, int(seconds), scheduled_at)
+    return Entry(schedule_id, prompt, int(seconds), certain or check_instant(uncertain))

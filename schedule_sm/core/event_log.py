@@ -52,16 +52,21 @@ class AppendOnlyLog(Sequence[Event]):
         """
 
     def changes_of(self, seqs: Sequence[int]) -> Iterable[Change]:
-        """Iterate over the checked changes at ``seqs``.
+        """Iterate over the checked changes at ``seqs``; raises as ``checked_changes`` does."""
+        return checked_changes(seqs, self.data_of(seqs))
 
-        Raises:
-            ScheduleLogError: with its seq, when it is the turn of an event that is no change.
-        """
-        for seq, data in zip(seqs, self.data_of(seqs), strict=True):
-            try:
-                yield read_change(data)
-            except ScheduleLogError as error:
-                raise error.located(seq=seq) from error
+
+def checked_changes(seqs: Sequence[int], data: Iterable[object]) -> Iterator[Change]:
+    """Yield the checked change in the ``data`` of each event.
+
+    Raises:
+        ScheduleLogError: with its seq, when it is the turn of an event that is no change or cannot be read.
+    """
+    for seq, each in zip(seqs, data, strict=True):
+        try:
+            yield read_change(each)
+        except ScheduleLogError as error:
+            raise error.located(seq=seq) from error
 
 
 def read_change(data: object) -> Change:

@@ -19,14 +19,13 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 """ECMA-262 Number.MAX_SAFE_INTEGER: the largest delay, in seconds, that every reader of the log can hold."""
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - naive on purpose: all arithmetic here is UTC
-_FORM: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z", re.ASCII
-)
-is_on_any_calendar: Final = re.compile(
-    r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
-    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z",
-    re.ASCII,
-).fullmatch
+_TIME: Final = r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z"
+FORM: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}" + _TIME
+"""The pattern of a canonical instant; it may name a day that no calendar has."""
+ON_ANY_CALENDAR: Final = r"(?!0000)[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])" + _TIME
+"""The pattern behind ``is_on_any_calendar``."""
+_has_form: Final = re.compile(FORM, re.ASCII).fullmatch
+is_on_any_calendar: Final = re.compile(ON_ANY_CALENDAR, re.ASCII).fullmatch
 """Matches a canonical instant up to the 28th of a month: every month has these days, so that it is certain."""
 
 
@@ -62,7 +61,7 @@ def parse_instant(text: str) -> int:
     Raises:
         ValueError: if ``text`` has another form or names no calendar instant (30 February, hour 24, second 60).
     """
-    if _FORM.fullmatch(text) is None:
+    if _has_form(text) is None:
         msg = "an instant must be written YYYY-MM-DDTHH:MM:SS.mmmZ"
         raise ValueError(msg)
     since = datetime.fromisoformat(text[:-1]) - _EPOCH

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 from schedule_sm.core.changes import Change
 from schedule_sm.core.common_changes import common_changes
 from schedule_sm.core.errors import ScheduleLogError
-from schedule_sm.core.event_log import AppendOnlyLog
+from schedule_sm.core.event_log import AppendOnlyLog, checked_changes
 from schedule_sm.stores.protocol import OpenedLog, StoredEvent
 
 _NOWHERE = array("q")
@@ -126,20 +126,13 @@ class EncodedLog(AppendOnlyLog):
 
     def data_of(self, seqs: Sequence[int]) -> Iterable[Any]:
         """See ``AppendOnlyLog``; many are decoded at once."""
-        bodies = self._bodies_at(seqs)
-        if len(bodies) > 1:
-            try:
-                decoded: list[Any] = from_json(f"[{','.join(bodies)}]", cache_strings="keys")
-                if len(decoded) == len(bodies):
-                    return decoded
-            except ValueError:
-                pass  # it takes less than the standard library, lone surrogates for one
-        return map(_decoded, seqs, bodies)
+        return _decoded_together(seqs, self._bodies_at(seqs))
 
     def changes_of(self, seqs: Sequence[int]) -> Iterable[Change]:
         """See ``AppendOnlyLog``; what this release wrote is recognised as text."""
-        changes = common_changes(self._bodies_at(seqs))
-        return super().changes_of(seqs) if changes is None else changes
+        bodies = self._bodies_at(seqs)
+        changes = common_changes(bodies)
+        return checked_changes(seqs, _decoded_together(seqs, bodies)) if changes is None else changes
 
     def _bodies_at(self, seqs: Sequence[int]) -> list[str]:
         known, length = self._known, len(self._known)
@@ -148,6 +141,17 @@ class EncodedLog(AppendOnlyLog):
     def stored(self, start: int = 0) -> tuple[StoredEvent, ...]:
         """Return the events from ``start`` on as a store takes them."""
         return tuple(self._stored_at(seq) for seq in range(start, len(self)))
+
+
+def _decoded_together(seqs: Sequence[int], bodies: Sequence[str]) -> Iterable[Any]:
+    if len(bodies) > 1:
+        try:
+            decoded: list[Any] = from_json(f"[{','.join(bodies)}]", cache_strings="keys")
+            if len(decoded) == len(bodies):
+                return decoded
+        except ValueError:
+            pass  # it takes less than the standard library, lone surrogates for one
+    return map(_decoded, seqs, bodies)
 
 
 def _decoded(seq: int, body: str) -> Any:

@@ -39,7 +39,7 @@ _LINE: Final = re.compile(
 _COLUMNS: Final = 1 + _LINE.groups
 _COMMON: Final = re.compile(rb'"last":([0-9]{1,18}),"wake_at":(null|-?[0-9]{1,18}),"t')
 _PIECE: Final = 1 << 18
-"""Bytes checked at once: what a processor's cache holds; much less costs more turns, much more costs memory."""
+"""Bytes checked at once, about what a processor's cache holds: fewer cost more passes, many more cost memory."""
 
 _EventBatch: TypeAlias = tuple[int, int, bytes]
 """First and last seq, and ``wake_at`` as it is written."""
