@@ -19,9 +19,9 @@ from schedule_sm.core.changes import Entry, new_entry
 from schedule_sm.core.ecmascript import join_surrogate_pairs, stringify, trim
 from schedule_sm.core.errors import SENTENCES, ErrorCode, ScheduleInputError, ScheduleLogError
 from schedule_sm.core.event_log import create_data, end_data
-from schedule_sm.core.fields import DELIVERY_MODE, SCHEDULE_CHANGE, check_after_seconds, check_id
-from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, format_instant
+from schedule_sm.core.fields import SCHEDULE_CHANGE, check_after_seconds, check_id
 from schedule_sm.core.projection import Projection
+from schedule_sm.core.views import list_of_views, view_of
 from schedule_sm.diagnostics import warn, warn_unless_departed
 from schedule_sm.host import Agent, Context, Dispose, ToolResult
 from schedule_sm.repeated_calls import CreateCall, turn_creates
@@ -36,6 +36,8 @@ TOOL_TIMEOUT_S = 30.0
 Operation: TypeAlias = Literal["create", "list", "delete"]
 Value: TypeAlias = Any
 """Plain JSON data."""
+Answer: TypeAlias = Value | ToolResult
+"""A value still to be rendered, or a result that is rendered already."""
 CallIds: TypeAlias = tuple[str, str] | None
 """Turn id and call id, if the host gave both."""
 
@@ -106,7 +108,7 @@ class AgentTools:
         for transaction in self._shared.transactions_of(self.agent):
             transaction.abandon()
 
-    async def transact(self, operation: Operation, work: _Work, schedule_id: str | None = None) -> Value:
+    async def transact(self, operation: Operation, work: _Work, schedule_id: str | None = None) -> Answer:
         """Run ``work`` under the lane; the caller may leave at any time, the transaction ends by itself."""
         lane = self._shared.lane
         if self._is_closed or lane.is_held_by(asyncio.current_task()):
@@ -129,7 +131,7 @@ class AgentTools:
             return error_value("persistence_uncertain", operation, transaction.schedule_id)
         return value
 
-    async def _run(self, work: _Work, transaction: Transaction) -> Value:
+    async def _run(self, work: _Work, transaction: Transaction) -> Answer:
         try:
             return await work(transaction)
         except _Refused as refusal:
@@ -225,19 +227,13 @@ class AgentTools:
         except Exception as error:  # noqa: BLE001 - durable already; only "overdue" depends on this reading
             warn("owner", "the clock cannot be read", self.agent, error)
             now_ms = entry.target_ms - entry.after_seconds * 1_000
-        return _view(
-            entry.id,
-            entry.prompt,
-            entry.after_seconds,
-            entry.scheduled_at,
-            is_overdue=now_ms >= entry.target_ms,
-        )
+        return view_of(entry, now_ms)
 
-    async def list(self, arguments: Mapping[str, Any], ids: CallIds) -> Value:
+    async def list(self, arguments: Mapping[str, Any], ids: CallIds) -> Answer:
         """List the active reminders in create order."""
 
-        async def work(transaction: Transaction) -> Value:
-            return list_views(await self.fold("list", transaction), self.now_ms())
+        async def work(transaction: Transaction) -> Answer:
+            return ToolResult(*list_of_views(await self.fold("list", transaction), self.now_ms()))
 
         return await self.transact("list", work)
 
@@ -255,37 +251,7 @@ class AgentTools:
         return await self.transact("delete", work, schedule_id)
 
 
-_Work: TypeAlias = Callable[[Transaction], Awaitable[Value]]
-
-
-def list_views(projection: Projection, now_ms: int) -> list[Value]:
-    """Return the canonical views of every active reminder at one ``now_ms``, in create order."""
-    # canonical instants sort as texts do: cheaper than parsing each
-    now = format_instant(now_ms) if MIN_INSTANT_MS <= now_ms <= MAX_INSTANT_MS else "~" if now_ms > 0 else ""
-    # a copied dictionary shares its keys, and the collector passes it by: a fifth cheaper than building each
-    fresh = _view("", "", 0, "", is_overdue=False).copy
-    views = []
-    for entry in projection:
-        view = fresh()
-        view["id"], view["prompt"], view["afterSeconds"] = entry.id, entry.prompt, entry.after_seconds
-        view["scheduledAt"] = at = entry.scheduled_at
-        if at <= now:
-            view["state"] = "overdue"
-        views.append(view)
-    return views
-
-
-def _view(schedule_id: str, prompt: str, after_seconds: int, scheduled_at: str, *, is_overdue: bool) -> Value:
-    """Return what ``schedule_view`` would dump, without a model: the first use of one builds its validator."""
-    return {
-        "id": schedule_id,
-        "kind": "after",
-        "prompt": prompt,
-        "afterSeconds": after_seconds,
-        "scheduledAt": scheduled_at,
-        "state": "overdue" if is_overdue else "scheduled",
-        "deliveryMode": DELIVERY_MODE,
-    }
+_Work: TypeAlias = Callable[[Transaction], Awaitable[Answer]]
 
 
 def _is_id(arguments: Mapping[str, Any]) -> bool:
@@ -303,7 +269,7 @@ class ScheduleTool:
         self,
         name: str,
         tools: AgentTools,
-        call: Callable[[Mapping[str, Any], CallIds], Awaitable[Value]],
+        call: Callable[[Mapping[str, Any], CallIds], Awaitable[Answer]],
         *,
         precheck: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> None:
@@ -338,10 +304,10 @@ class ScheduleTool:
     ) -> ToolResult:
         """Carry out one call on behalf of ``caller``; whatever the model sent, the answer is a value."""
         ids = None if turn_id is None or call_id is None else (turn_id, call_id)
-        value = await self._value(raw_arguments, caller, ids)
-        return ToolResult(value=value, content=render_value(value))
+        answer = await self._answer(raw_arguments, caller, ids)
+        return answer if isinstance(answer, ToolResult) else ToolResult(answer, render_value(answer))
 
-    async def _value(self, raw_arguments: object, caller: object, ids: CallIds) -> Value:
+    async def _answer(self, raw_arguments: object, caller: object, ids: CallIds) -> Answer:
         if not isinstance(raw_arguments, Mapping):
             return error_value("invalid_selector")
         if self._precheck is not None and not self._precheck(raw_arguments):

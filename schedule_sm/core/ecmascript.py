@@ -49,6 +49,14 @@ def stringify(value: object) -> str:
         return escape_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
+def needs_no_escape(text: str) -> bool:
+    """Whether ``stringify`` would write ``text`` between its quotes as it is."""
+    try:
+        return len(to_json(text)) == len(text.encode()) + len('""')
+    except ValueError:  # a surrogate
+        return False
+
+
 def escape_surrogates(text: str) -> str:
     r"""Return ``text`` with lone surrogates as ``\udXXX``, so that it can be encoded as UTF-8."""
     if text.isascii() or _SURROGATE.search(text) is None:
