@@ -218,14 +218,23 @@ class _Context(ScriptedScope):
 
 
 class _WarningTap(logging.Handler):
-    def __init__(self, session_id: str, kinds: list[str]) -> None:
+    """One for all hosts.
+
+    A handler of each would be taken away, when its host is collected, in the middle of a record's round through the
+    handlers, and the one after it would miss that record.
+    """
+
+    def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._session_id = session_id
-        self._kinds = kinds
+        self.hosts: weakref.WeakValueDictionary[str, ScriptedHost] = weakref.WeakValueDictionary()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if getattr(record, "session_id", None) == self._session_id:
-            self._kinds.append(getattr(record, "kind", "?"))
+        host = self.hosts.get(getattr(record, "session_id", ""))
+        if host is not None:
+            host.warnings.append(getattr(record, "kind", "?"))
+
+
+_WARNING_TAP = _WarningTap()
 
 
 class ScriptedHost:
@@ -268,10 +277,8 @@ class ScriptedHost:
         self._owner: ScheduleOwner | None = None
         self._unregister: Callable[[], None] | None = None
         self._disposal: asyncio.Task[None] | None = None
-        tap = _WarningTap(self.session.id, self.warnings)
-        logger = logging.getLogger("schedule_sm")
-        logger.addHandler(tap)
-        weakref.finalize(self, logger.removeHandler, tap)
+        _WARNING_TAP.hosts[self.session.id] = self
+        logging.getLogger("schedule_sm").addHandler(_WARNING_TAP)
 
     @property
     def owner(self) -> ScheduleOwner:
