@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -36,14 +37,18 @@ _CALLS = 20
 _AGENTS = 1_000
 _OVERDUE = 3_000
 _FSYNCS = 200
+_REST_S = 0.01
+"""Between two creates, and between two raw appends: neither comes with the disk and the core kept busy by the last."""
 
 
 def rows(setting: Setting) -> list[Row]:
     """Return the row."""
     folder = setting.folder
     sides: dict[str, Side] = {
-        "create": in_a_loop(creates, folder),
-        "raw append + fsync": lambda: raw_appends(folder),
+        "create": in_a_loop(creates, folder, _REST_S),
+        "raw append + fsync": lambda: raw_appends(folder, _REST_S),
+        "create, no rest": in_a_loop(creates, folder, 0),
+        "raw append + fsync, no rest": lambda: raw_appends(folder, 0),
         "counted": in_a_loop(counted, folder),
         "agents": in_a_loop(agents_at_once, folder),
         "dispatches": in_a_loop(overdue_dispatches, folder),
@@ -59,6 +64,13 @@ def rows(setting: Setting) -> list[Row]:
             Figure("create", "p50"),
             4,
             Figure("raw append + fsync", "p50"),
+        ),
+        Target(
+            "9a",
+            "the same without a rest between two",
+            Figure("create, no rest", "p50"),
+            None,
+            Figure("raw append + fsync, no rest", "p50"),
         ),
         *(
             Target(
@@ -107,7 +119,8 @@ def rows(setting: Setting) -> list[Row]:
         Row(
             9,
             "SQLite, WAL, synchronous FULL. (a) schedule_create from call to value beside a write of as many bytes and its "
-            "fsync. (b) COMMITs that wrote, seen by the engine's own trace, in each call's or delivery's time. (c) COMMITs "
+            "fsync, with 10 ms of rest between two on either side, as calls of a model come seconds apart; for comparison "
+            "without one, where what is left of the last keeps core and disk awake, and the shorter side gains more. (b) COMMITs that wrote, seen by the engine's own trace, in each call's or delivery's time. (c) COMMITs "
             "that hold a dispatch when 1,000 sessions' reminders are due at one instant. (d) synchronous NORMAL: from the "
             "opening of a session with 3,000 overdue reminders to the commit of the last dispatch; once with an agent "
             "that runs no turns, as the jobs do nothing, once in the whole host, which commits the start and the end of "
@@ -151,8 +164,8 @@ async def _at_rest(live: Any) -> None:
     await until(lambda: live.owner.state in ("waiting", "empty") and not live.agent.is_busy)
 
 
-async def creates(folder: Path) -> Figures:
-    """Create one reminder after the other; p50 of a call in ms."""
+async def creates(folder: Path, rest_s: float) -> Figures:
+    """Create one reminder after the other, ``rest_s`` between two; p50 of a call in ms."""
     taken = []
     async with _host(folder) as (host, _):
         live = await host.session("main")
@@ -163,11 +176,12 @@ async def creates(folder: Path) -> Figures:
             taken.append((perf_counter() - begun) * 1e3)
             assert "id" in result.value
             await _at_rest(live)
+            await asyncio.sleep(rest_s)
     return {"p50": quantile(taken, 0.5)}
 
 
-def raw_appends(folder: Path) -> Figures:
-    """Append the bytes of a create to a file and sync it, again and again; p50 in ms."""
+def raw_appends(folder: Path, rest_s: float) -> Figures:
+    """Append the bytes of a create to a file and sync it, again and again, ``rest_s`` between two; p50 in ms."""
     line = str(create(1, wall_ms())).encode()
     taken = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -176,6 +190,7 @@ def raw_appends(folder: Path) -> Figures:
             file.write(line)
             os.fsync(file.fileno())
             taken.append((perf_counter() - begun) * 1e3)
+            time.sleep(rest_s)
     return {"p50": quantile(taken, 0.5)}
 
 
