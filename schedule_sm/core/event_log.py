@@ -90,7 +90,9 @@ def read_change(data: object) -> Change:
 def _check_version(value: object) -> None:
     version = whole_number(value)
     if version is not None and version > SCHEDULE_CHANGE_VERSION:
-        msg = f"version {version} was written by a newer release; upgrade schedule-sm to read this log"
+        msg = (
+            f"version {_shown(version)} was written by a newer release; upgrade schedule-sm to read this log"
+        )
         raise ScheduleVersionError(msg)
     if version != SCHEDULE_CHANGE_VERSION:
         _refuse("version must be the number 1")
@@ -183,9 +185,15 @@ def check_position(value: object, length: int, *, what: str) -> int:
     """Return ``value`` as a position from 0 to ``length``; raise ScheduleLogError otherwise."""
     position = whole_number(value)
     if position is None or not 0 <= position <= length:
-        msg = f"{what} must be a whole number from 0 to {length}, not {value!r}"
+        msg = f"{what} must be a whole number from 0 to {length}, not {_shown(value)}"
         raise ScheduleLogError(msg)
     return position
+
+
+def _shown(value: object) -> str:
+    """Return ``value`` as text; Python refuses to write out an integer of some thousand digits."""
+    is_long = isinstance(value, int) and abs(value) >= 10**18
+    return "a number of more than 18 digits" if is_long else repr(value)
 
 
 def segment_start(events: EventLog, dispatch_seq: int, seed_length: int) -> int:

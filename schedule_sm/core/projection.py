@@ -175,8 +175,10 @@ class Projection:
                 for first in range(0, len(seqs), _DECODED_AT_ONCE):
                     some = seqs[first : first + _DECODED_AT_ONCE]
                     position = some[0]
-                    for position, change in zip(some, events.changes_of(some), strict=True):  # noqa: B007 - where it fails
+                    for seq, change in zip(some, events.changes_of(some), strict=True):
+                        position = seq
                         self._apply(change)
+                        position = seq + 1
             else:
                 for position in range(start, end):
                     event = events[position]

@@ -34,13 +34,18 @@ _SQLITE_FAULTS: Final[
 }
 
 
+def primary_code(error: sqlite3.Error) -> int:
+    """Return the engine's code for the kind of ``error`` (https://sqlite.org/rescode.html); 0 if it has none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
 def fault_of(error: Exception, place: str) -> StoreError:
     """Return the store error that ``error`` (of SQLite or the operating system) stands for."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        known = None if code is None else _SQLITE_FAULTS.get(code & 0xFF)  # the low byte is the primary code
+        known = _SQLITE_FAULTS.get(primary_code(error))
         return StoreIOError(place, str(error)) if known is None else known(place)
     if isinstance(error, OSError):
         cause = _ERRNO_FAULTS.get(error.errno or 0)

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from types import NoneType
 from typing import Final, NamedTuple
 
 from schedule_sm.stores.errors import StoreError
@@ -34,6 +35,10 @@ _EVENT: Final = re.compile(
 )
 _SEAL: Final = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _SEAL_FORM: Final = b',"crc":"%08x"}'
+_META_KEYS: Final = ("session", "epoch", "last", "wake_at", "seed_length", "parent", "created_at")
+_META_TYPES: Final = {
+    (str, int, int, wake_at, int, parent, int) for wake_at in (int, NoneType) for parent in (str, NoneType)
+}
 LINE_END: Final = len(_SEAL_FORM % 0) + 1
 """Bytes of a line behind what its checksum covers, line feed and all."""
 
@@ -250,6 +255,9 @@ def type_of(text: bytes) -> str:
 
 def _meta(text: bytes) -> SessionInfo:
     said = json.loads(text + b"}")
+    if tuple(type(said[key]) for key in _META_KEYS) not in _META_TYPES:
+        msg = "a value is of another type"
+        raise ValueError(msg)
     return SessionInfo(
         said["session"],
         seed_length=said["seed_length"],

@@ -131,13 +131,13 @@ class SqliteStore:
         """See ``ByTypeStore.open_log``; the index is read, not the log."""
 
         def read(connection: sqlite3.Connection) -> OpenedLog:
-            if rows.session_info(connection, session_id) is None:
+            info = rows.session_info(connection, session_id)
+            if info is None:
                 raise rows.unknown_session(connection, str(self.path), session_id)
-            length, last_seq = rows.extent(connection, session_id)
-            if last_seq != length - 1:
+            if not rows.is_whole(connection, session_id, info.next_seq):
                 raise StoreIOError(str(self.path), f"events of session {session_id!r} are missing")
             known = {type_: rows.bodies_of(connection, session_id, type_) for type_ in types}
-            return OpenedLog(SqlitePages(self.path, session_id, length), known)
+            return OpenedLog(SqlitePages(self.path, session_id, info.next_seq), known)
 
         return await self._read(read)
 

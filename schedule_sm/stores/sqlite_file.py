@@ -22,7 +22,7 @@ from schedule_sm.stores.errors import (
     StoreLinkedError,
     StoreReadOnlyError,
 )
-from schedule_sm.stores.faults import fault_of
+from schedule_sm.stores.faults import fault_of, primary_code
 from schedule_sm.stores.held_lock import HeldLock
 
 _logger = logging.getLogger(__name__)
@@ -126,6 +126,8 @@ def check_magic(path: Path) -> None:
     The engine looks, never this process by itself: closing any descriptor of a file drops every POSIX lock that the
     process has on it, those of a running host's connection too. The next program that reads the file would then take
     itself for the last one and delete the WAL under the host (https://sqlite.org/howtocorrupt.html, section 2.2).
+    What it finds wrong beyond the first bytes does not count: it does not see the WAL here, and a checkpoint that runs,
+    or was cut off, leaves a file that is sound only together with it.
     """
     if path.is_dir():
         raise NotADatabaseError(str(path), "it is a folder")
@@ -137,7 +139,8 @@ def check_magic(path: Path) -> None:
         with closing(sqlite3.connect(f"{uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
             connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.Error as error:
-        raise fault_of(error, str(path)) from error
+        if primary_code(error) != sqlite3.SQLITE_CORRUPT:
+            raise fault_of(error, str(path)) from error
 
 
 def uri(path: Path) -> str:

@@ -75,15 +75,16 @@ def bodies_of(
     return [seq for seq, _ in rows], [body for _, body in rows]
 
 
-def extent(connection: sqlite3.Connection, session_id: str) -> tuple[int, int]:
-    """Return how many events the session has, and the seq of the last, -1 without any; reads the smaller index."""
+def is_whole(connection: sqlite3.Connection, session_id: str, length: int) -> bool:
+    """Return whether the session has the events 0 to ``length`` - 1 and no other; reads the smaller index."""
     count: int = connection.execute(
         "SELECT count(*) FROM events INDEXED BY events_by_type WHERE session = ?", (session_id,)
     ).fetchone()[0]
-    last: int | None = connection.execute(
-        "SELECT max(seq) FROM events WHERE session = ?", (session_id,)
-    ).fetchone()[0]
-    return count, -1 if last is None else last
+    ends = [
+        connection.execute(f"SELECT {end}(seq) FROM events WHERE session = ?", (session_id,)).fetchone()[0]
+        for end in ("min", "max")  # one statement for both would read them all
+    ]
+    return count == length and ends == ([0, length - 1] if length else [None, None])
 
 
 def unknown_session(connection: sqlite3.Connection, place: str, session_id: str) -> SessionUnknownError:

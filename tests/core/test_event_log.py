@@ -31,7 +31,7 @@ def test_written_data_is_canonical_and_decodes() -> None:
     assert end_data("dispatch", "schedule-1") == dispatch("schedule-1")
 
 
-@pytest.mark.parametrize("version", [2, 2.0, 10**30])
+@pytest.mark.parametrize("version", [2, 2.0, 10**30, pytest.param(10**5_000, id="long")])
 def test_later_version_is_told_apart_before_anything_else(version: object) -> None:
     with pytest.raises(ScheduleVersionError, match="newer release"):
         read_change({"version": version, "anything": "else"})

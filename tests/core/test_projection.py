@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from schedule_sm.core.changes import Ended, Entry
 from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
+from schedule_sm.core.event_log import AppendOnlyLog
 from schedule_sm.core.presentation import schedule_reminder_presentation
 from schedule_sm.core.projection import (
     Projection,
@@ -280,6 +282,41 @@ def test_closed_reader_holds_nothing_back() -> None:
     events += log(create("c"))
     projection.sync(events)
     assert not reader.is_behind, "it is handed nothing more"
+
+
+class FailingOnce(AppendOnlyLog):
+    """A host's log whose data fails once, on the way through."""
+
+    def __init__(self, events: list[dict[str, Any]], at: int) -> None:
+        self._events = events
+        self._at: int | None = at
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __getitem__(self, position: Any) -> Any:
+        return self._events[position]
+
+    def seqs_of(self, type: str, start: int, end: int, most: int | None = None) -> list[int]:
+        return list(range(start, end))[:most]
+
+    def data_of(self, seqs: Sequence[int]) -> Iterator[Any]:
+        for seq in seqs:
+            if seq == self._at:
+                self._at = None
+                raise OSError("the disk failed")
+            yield self._events[seq]["data"]
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_what_was_folded_before_a_host_failed_is_not_folded_again(at: int) -> None:
+    events = FailingOnce(log(*map(create, "abcde")), at)
+    projection = Projection()
+    with pytest.raises(OSError, match="disk"):
+        projection.sync(events)
+    assert ids(projection) == list("abcde"[:at])
+    projection.sync(events)
+    assert ids(projection) == list("abcde")
 
 
 def test_reader_that_has_not_begun_keeps_nothing() -> None:

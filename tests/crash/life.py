@@ -176,7 +176,11 @@ class Life:
 
     def _wish(self, step: int) -> dict[str, Any]:
         seconds = self._random.choice((1, 2, 10, 60, 7_200))
-        return {"prompt": f"{self._plan.number}.{step} \x00\ud800é", "after_seconds": seconds}
+        length = self._random.choice(
+            (0, 0, 0, 20_000)
+        )  # with long ones a checkpoint takes long enough to be hit
+        prompt = f"{self._plan.number}.{step} \x00\ud800é{'x' * length}"
+        return {"prompt": prompt, "after_seconds": seconds}
 
     async def _call(self, session: LiveSession, name: str, arguments: dict[str, Any]) -> None:
         await invoke(self._witness, session.id, by_agent(session.agent)[name], arguments)

@@ -114,7 +114,7 @@ def test_what_was_read_by_type_needs_no_other_event() -> None:
     assert list(log.seqs_of("schedule/change", 0, len(log))) == [1, 3, 4]
     assert list(log.seqs_of("schedule/change", 2, 4)) == [3]
     assert list(log.seqs_of("schedule/change", 0, len(log), 2)) == [1, 3]
-    assert log.data_of([3, 4]) == [delete("schedule-1"), create("schedule-2")]
+    assert list(log.data_of([3, 4])) == [delete("schedule-1"), create("schedule-2")]
     assert list(log.seqs_of("turn/ended", 0, len(log))) == []
     assert head.touched == []
 
@@ -212,10 +212,54 @@ def test_bodies_decoded_together_are_what_each_is_alone() -> None:
     for body in bodies:
         log.add("note", 1, body)
     assert repr(list(log.data_of(range(len(bodies))))) == repr([json.loads(body) for body in bodies])
-    for body in ("1,2", "3"):
-        log.add("broken", 1, body)
-    with pytest.raises(ScheduleLogError, match=f"at event {len(bodies)}: its data is no JSON"):
-        list(log.data_of(log.seqs_of("broken", 0, len(log))))
+
+
+def text_of(data: object) -> str:
+    """JSON as another program may write it: non-ASCII, half characters too, as it is."""
+    return json.dumps(data, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "first"),
+    [
+        (["1,2", "3"], 0),
+        (
+            [
+                f"{text_of(create('a'))},{text_of(create('b'))}",
+                '{"version":1,"operation":"delete"',
+                '"id":"a"}',
+            ],
+            0,
+        ),
+        (["1],[2", "[3", "4]"], 0),
+        ([text_of(create("a")), "", text_of(create("b"))], 1),
+        ([text_of(create("\ud800")), text_of(create("b")), "{}}"], 2),
+    ],
+)
+def test_bodies_that_are_json_only_together_are_none(bodies: list[str], first: int) -> None:
+    log = EncodedLog()
+    for body in bodies:
+        log.add("schedule/change", 1, body)
+    reason = f"at event {first}: its data is no JSON"
+    with pytest.raises(ScheduleLogError, match=reason):
+        list(log.data_of(range(len(log))))
+    projection = Projection()
+    for _ in range(2):
+        with pytest.raises(ScheduleLogError, match=reason if first else "corrupt at event 0"):
+            fold_whole(projection, log, None)
+        assert len(projection.active) == first
+
+
+def test_half_a_character_as_it_is_harms_no_change_beside_it() -> None:
+    log = EncodedLog()
+    for id_, prompt in (("a", "\ud800"), ("b", "tea"), ("c", "x\udc00é")):
+        data = create(id_)
+        data["schedule"]["prompt"] = prompt
+        log.add("schedule/change", 1, text_of(data))
+    projection = Projection()
+    projection.sync(log)
+    assert [entry.prompt for entry in projection] == ["\ud800", "tea", "x\udc00é"]
+    assert log[0]["data"]["schedule"]["prompt"] == "\ud800"
 
 
 def fold_whole(projection: Projection, log: EncodedLog, most: int | None) -> None:

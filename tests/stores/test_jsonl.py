@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +124,14 @@ async def test_every_changed_byte_is_reported_with_line_and_offset(tmp_path: Pat
         assert (caught.value.line, caught.value.offset) == (line, starts[line - 1]), position
 
 
+def _stating(**changes: object) -> bytes:
+    """A line that states the session, with a sound checksum."""
+    stated: dict[str, object] = {"session": "main", "epoch": 1, "last": -1, "wake_at": None}
+    stated |= {"seed_length": 0, "parent": None, "created_at": NOW_MS}
+    text = json.dumps(stated | changes, separators=(",", ":"))[:-1].encode()
+    return b'%b,"crc":"%08x"}\n' % (text, zlib.crc32(text))
+
+
 def _without(number: int) -> Callable[[list[bytes]], object]:
     return lambda lines: lines.pop(number)
 
@@ -137,6 +146,10 @@ def _without(number: int) -> Callable[[list[bytes]], object]:
         (lambda lines: lines.insert(2, lines[1]), 3, "event 1 is missing"),
         (lambda lines: lines.insert(3, lines[0]), 4, "events before it are missing"),
         (lambda lines: lines.insert(2, lines[0]), 3, "the batch before it is incomplete"),
+        (lambda lines: lines.__setitem__(0, _stating(wake_at="soon")), 1, "neither an event nor"),
+        (lambda lines: lines.__setitem__(0, _stating(epoch=None)), 1, "neither an event nor"),
+        (lambda lines: lines.__setitem__(0, _stating(last=True)), 1, "neither an event nor"),
+        (lambda lines: lines.append(_stating(last=4, wake_at="soon")), 9, "neither an event nor"),
         (lambda lines: lines.__setitem__(4, b"\0" * len(lines[4])), 5, "checksum"),
         (lambda lines: lines.__setitem__(4, b"\n"), 5, "checksum"),
     ],

@@ -27,9 +27,9 @@ from schedule_sm.stores.errors import (
     StoreMissingError,
     StoreReadOnlyError,
 )
-from schedule_sm.stores.protocol import Outcome
+from schedule_sm.stores.protocol import Append, Outcome
 from schedule_sm.stores.sqlite import SqliteStore
-from schedule_sm.testing.store_contract import NOW_MS, append_of
+from schedule_sm.testing.store_contract import NOW_MS, append_of, stored_event
 
 
 async def refused(path: Path, kind: type[Exception]) -> Exception:
@@ -131,9 +131,9 @@ async def test_a_second_host_is_told_who_holds_the_file(tmp_path: Path) -> None:
 
 HOLD_AND_DIE = """
 import asyncio, os, signal, sys
-from schedule_sm.stores.protocol import Outcome
+from schedule_sm.stores.protocol import Append, Outcome
 from schedule_sm.stores.sqlite import SqliteStore
-from schedule_sm.testing.store_contract import NOW_MS, append_of
+from schedule_sm.testing.store_contract import NOW_MS, append_of, stored_event
 async def main():
     store = await SqliteStore.open(sys.argv[1])
     info = await store.acquire("s", NOW_MS)
@@ -404,3 +404,28 @@ async def test_a_close_that_was_cancelled_waits_no_longer_for_another_programs_l
     assert store._connection is None
     other.close()
     await (await SqliteStore.open(path)).close()
+
+
+@pytest.mark.asyncio
+async def test_a_checkpoint_cut_off_anywhere_leaves_a_file_that_can_be_read_and_opened(
+    tmp_path: Path,
+) -> None:
+    live, killed = tmp_path / "live.db", tmp_path / "killed.db"
+    store = await SqliteStore.open(live)
+    info = await store.acquire("s", NOW_MS)
+    for seq in range(10):
+        event = stored_event(seq, {"text": "x" * 9_000})
+        assert await store.append([Append("s", info.epoch, seq, (event,), None)]) == [Outcome.COMMITTED]
+    before, log = live.read_bytes(), live.with_name("live.db-wal").read_bytes()
+    await store.close()  # the engine checkpoints, from the first page on
+    after = live.read_bytes()
+    page = 4_096
+    assert len(after) > len(before) + page
+    for end in range(page, len(after), page):
+        killed.write_bytes(after[:end] + before[end:])
+        killed.with_name("killed.db-wal").write_bytes(log)
+        with SqliteStore.open_read_only(killed) as reader:
+            assert len(list(reader.events("s"))) == 10
+        again = await SqliteStore.open(killed)
+        assert len(await again.read("s")) == 10
+        await again.close()

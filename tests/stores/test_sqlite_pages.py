@@ -82,3 +82,17 @@ async def test_missing_event_is_told_when_the_log_is_opened_and_when_its_page_is
     with pytest.raises(StoreIOError, match="should hold"):
         pages[missing]
     await store.close()
+
+
+@pytest.mark.parametrize(("seq", "other"), [(0, -1), (LENGTH - 1, LENGTH), (0, LENGTH)])
+async def test_event_in_another_place_is_told_when_the_log_is_opened(
+    tmp_path: Path, seq: int, other: int
+) -> None:
+    path = tmp_path / "a.db"
+    store, _, _ = await opened(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE events SET seq = ? WHERE seq = ?", (other, seq))
+        connection.commit()
+    with pytest.raises(StoreIOError, match="missing"):
+        await store.open_log("s", ())
+    await store.close()
