@@ -130,7 +130,7 @@ def check_magic(path: Path) -> None:
     or was cut off, leaves a file that is sound only together with it.
     """
     if path.is_dir():
-        raise NotADatabaseError(str(path), "it is a folder")
+        raise NotADatabaseError(str(path), "it is a folder (JsonlStore opens one of JSON Lines)")
     if not path.is_file():
         raise NotADatabaseError(str(path), "it is no file")
     if not os.access(path, os.R_OK):
