@@ -52,8 +52,8 @@ def stringify(value: object) -> str:
 def needs_no_escape(text: str) -> bool:
     """Whether ``stringify`` would write ``text`` between its quotes as it is."""
     try:
-        return len(to_json(text)) == len(text.encode()) + len('""')
-    except ValueError:  # a surrogate
+        return to_json(text) == f'"{text}"'.encode()
+    except PydanticSerializationError:  # a surrogate
         return False
 
 

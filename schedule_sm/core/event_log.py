@@ -191,9 +191,10 @@ def check_position(value: object, length: int, *, what: str) -> int:
 
 
 def _shown(value: object) -> str:
-    """Return ``value`` as text; Python refuses to write out an integer of some thousand digits."""
-    is_long = isinstance(value, int) and abs(value) >= 10**18
-    return "a number of more than 18 digits" if is_long else repr(value)
+    try:
+        return repr(value)
+    except ValueError:  # Python writes out no integer that is so long
+        return "a number of thousands of digits"
 
 
 def segment_start(events: EventLog, dispatch_seq: int, seed_length: int) -> int:

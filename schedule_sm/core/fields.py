@@ -37,7 +37,9 @@ def check_id(value: object) -> str:
     if not isinstance(value, str) or not value or value.strip(WHITESPACE) != value:
         msg = "id must be non-empty text without surrounding whitespace"
         raise ValueError(msg)
-    return value
+    return (
+        value if type(value) is str else str.__str__(value)
+    )  # no subclass, which may format itself otherwise
 
 
 def check_prompt(value: object) -> str:
@@ -45,7 +47,7 @@ def check_prompt(value: object) -> str:
     if not isinstance(value, str) or not value or value.strip(WHITESPACE) != value:
         msg = "prompt must be non-empty text without surrounding whitespace"
         raise ValueError(msg)
-    return value
+    return value if type(value) is str else str.__str__(value)
 
 
 def check_after_seconds(value: object) -> int:

@@ -18,8 +18,8 @@ from schedule_sm.core.rank_heap import RankHeap
 if TYPE_CHECKING:
     from schedule_sm.core.records import AfterRecord
 
-_DECODED_AT_ONCE: Final = 1_024
-"""Decoding many events at once is cheaper than one by one; all of a long log at once would double its memory."""
+_READ_AT_ONCE: Final = 1_024
+"""Many changes are recognised as text more cheaply than each; all of a long log at once would double its memory."""
 _COMPACT_EVERY: Final = 64
 """So many reminders end between two looks at whether what is kept of them is worth dropping."""
 
@@ -172,9 +172,8 @@ class Projection:
         try:
             if isinstance(events, AppendOnlyLog):
                 seqs = events.seqs_of(SCHEDULE_CHANGE, start, end)
-                for first in range(0, len(seqs), _DECODED_AT_ONCE):
-                    some = seqs[first : first + _DECODED_AT_ONCE]
-                    position = some[0]
+                for first in range(0, len(seqs), _READ_AT_ONCE):
+                    some = seqs[first : first + _READ_AT_ONCE]
                     for seq, change in zip(some, events.changes_of(some), strict=True):
                         position = seq
                         self._apply(change)

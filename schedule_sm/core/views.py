@@ -19,16 +19,26 @@ _AT_ONCE: Final = 256
 """So many are looked through together for what JSON escapes: cheaper than one by one."""
 
 
+_VIEW: Final = {
+    "id": "",
+    "kind": "after",
+    "prompt": "",
+    "afterSeconds": 0,
+    "scheduledAt": "",
+    "state": "",
+    "deliveryMode": DELIVERY_MODE,
+}
+"""The keys of a view in their order, and what all views share."""
+
+
 def view_of(entry: Entry, now_ms: int) -> dict[str, Any]:
     """Return what ``schedule_view`` of the entry's record would dump at ``now_ms`` (epoch ms)."""
-    return {
+    return _VIEW | {
         "id": entry.id,
-        "kind": "after",
         "prompt": entry.prompt,
         "afterSeconds": entry.after_seconds,
         "scheduledAt": entry.scheduled_at,
         "state": "overdue" if now_ms >= entry.target_ms else "scheduled",
-        "deliveryMode": DELIVERY_MODE,
     }
 
 
@@ -41,10 +51,10 @@ def list_of_views(entries: Iterable[Entry], now_ms: int) -> tuple[list[dict[str,
     now = format_instant(now_ms) if MIN_INSTANT_MS <= now_ms <= MAX_INSTANT_MS else "~" if now_ms > 0 else ""
     views: list[dict[str, Any]] = []
     texts: list[str] = []
+    fresh = _VIEW.copy  # a fifth cheaper than building each
     remaining = iter(entries)
     while some := list(islice(remaining, _AT_ONCE)):
         is_plain = needs_no_escape("".join([entry.id + entry.prompt for entry in some]))
-        fresh = view_of(some[0], now_ms).copy  # a copy shares its keys: a fifth cheaper than building each
         for entry in some:
             view = fresh()
             view["id"] = id_ = entry.id

@@ -145,9 +145,9 @@ class EncodedLog(AppendOnlyLog):
 
 def _decoded(seq: int, body: str) -> Any:
     try:
-        return from_json(body, cache_strings="keys")  # in half the time
+        return from_json(body, cache_strings="keys")  # twice as fast as the standard library
     except (ValueError, TypeError):
-        pass  # it takes less than the standard library: no half of a character, and not the deepest data
+        pass  # but it refuses lone surrogates, and data that nests deeper than it allows
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -126,8 +126,8 @@ def check_magic(path: Path) -> None:
     The engine looks, never this process by itself: closing any descriptor of a file drops every POSIX lock that the
     process has on it, those of a running host's connection too. The next program that reads the file would then take
     itself for the last one and delete the WAL under the host (https://sqlite.org/howtocorrupt.html, section 2.2).
-    What it finds wrong beyond the first bytes does not count: it does not see the WAL here, and a checkpoint that runs,
-    or was cut off, leaves a file that is sound only together with it.
+    Beside a WAL, damage does not count: the engine does not see it here, and a checkpoint that runs, or was cut off,
+    leaves a file that is sound only together with it.
     """
     if path.is_dir():
         raise NotADatabaseError(str(path), "it is a folder (JsonlStore opens one of JSON Lines)")
@@ -135,11 +135,13 @@ def check_magic(path: Path) -> None:
         raise NotADatabaseError(str(path), "it is no file")
     if not os.access(path, os.R_OK):
         raise StoreReadOnlyError(str(path))
+    log = Path(f"{path}-wal")
+    has_log = log.exists()  # a host that closes takes it away, one that opens brings it
     try:
         with closing(sqlite3.connect(f"{uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
             connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.Error as error:
-        if primary_code(error) != sqlite3.SQLITE_CORRUPT:
+        if primary_code(error) != sqlite3.SQLITE_CORRUPT or not (has_log or log.exists()):
             raise fault_of(error, str(path)) from error
 
 

@@ -77,14 +77,11 @@ def bodies_of(
 
 def is_whole(connection: sqlite3.Connection, session_id: str, length: int) -> bool:
     """Return whether the session has the events 0 to ``length`` - 1 and no other; reads the smaller index."""
-    count: int = connection.execute(
-        "SELECT count(*) FROM events INDEXED BY events_by_type WHERE session = ?", (session_id,)
-    ).fetchone()[0]
-    ends = [
-        connection.execute(f"SELECT {end}(seq) FROM events WHERE session = ?", (session_id,)).fetchone()[0]
-        for end in ("min", "max")  # one statement for both would read them all
-    ]
-    return count == length and ends == ([0, length - 1] if length else [None, None])
+    found: tuple[int, int | None, int | None] = connection.execute(
+        "SELECT count(*), min(seq), max(seq) FROM events INDEXED BY events_by_type WHERE session = ?",
+        (session_id,),
+    ).fetchone()
+    return found == ((length, 0, length - 1) if length else (0, None, None))
 
 
 def unknown_session(connection: sqlite3.Connection, place: str, session_id: str) -> SessionUnknownError:

@@ -218,10 +218,10 @@ class _Context(ScriptedScope):
 
 
 class _WarningTap(logging.Handler):
-    """One for all hosts.
+    """One handler for all hosts, which stays.
 
-    A handler of each would be taken away, when its host is collected, in the middle of a record's round through the
-    handlers, and the one after it would miss that record.
+    With one each, a host that is collected while a record is handed round would take its handler from the list, and the
+    next handler would be skipped.
     """
 
     def __init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -9,8 +11,10 @@ from hypothesis import strategies as st
 from schedule_sm.core.changes import Entry
 from schedule_sm.core.ecmascript import join_surrogate_pairs, needs_no_escape, stringify, trim
 from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS, format_instant
+from schedule_sm.core.projection import Projection
 from schedule_sm.core.records import schedule_view
 from schedule_sm.core.views import list_of_views, view_of
+from tests.core.logs import create
 
 TEXT = (
     st.text(
@@ -73,3 +77,15 @@ def test_needs_no_escape(text: str, needs_none: bool) -> None:
     assert needs_no_escape(text) is needs_none
     if needs_none:
         assert stringify(text) == f'"{text}"'
+
+
+def test_a_prompt_of_a_class_that_formats_itself_is_shown_as_the_text_it_is() -> None:
+    class Drink(str, Enum):
+        TEA = "tea"
+
+    log = [{"seq": 0, "type": "schedule/change", "time": 0, "data": create(Drink.TEA, prompt=Drink.TEA)}]
+    projection = Projection()
+    projection.sync(log)
+    views, text = list_of_views(projection, 0)
+    assert text == stringify(views)
+    assert (views[0]["id"], views[0]["prompt"]) == ("tea", "tea")

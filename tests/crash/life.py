@@ -176,9 +176,8 @@ class Life:
 
     def _wish(self, step: int) -> dict[str, Any]:
         seconds = self._random.choice((1, 2, 10, 60, 7_200))
-        length = self._random.choice(
-            (0, 0, 0, 20_000)
-        )  # with long ones a checkpoint takes long enough to be hit
+        # with long prompts a checkpoint takes long enough to be hit
+        length = self._random.choice((0, 0, 0, 20_000))
         prompt = f"{self._plan.number}.{step} \x00\ud800é{'x' * length}"
         return {"prompt": prompt, "after_seconds": seconds}
 

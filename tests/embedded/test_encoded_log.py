@@ -206,7 +206,7 @@ def test_log_in_place_of_another_is_folded_anew() -> None:
     assert (projection.generation, list(projection.active)) == (1, ["schedule-7"])
 
 
-def test_bodies_decoded_together_are_what_each_is_alone() -> None:
+def test_bodies_are_what_the_standard_library_reads() -> None:
     log = EncodedLog()
     bodies = ['"\\ud800"', "1", '{"a":' * 300 + "1" + "}" * 300, "[]", "NaN", "12345678901234567890123456789"]
     for body in bodies:

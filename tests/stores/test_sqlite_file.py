@@ -22,6 +22,7 @@ from schedule_sm.stores.errors import (
     NotADatabaseError,
     SessionUnknownError,
     StoreError,
+    StoreIOError,
     StoreLinkedError,
     StoreLockedError,
     StoreMissingError,
@@ -131,9 +132,9 @@ async def test_a_second_host_is_told_who_holds_the_file(tmp_path: Path) -> None:
 
 HOLD_AND_DIE = """
 import asyncio, os, signal, sys
-from schedule_sm.stores.protocol import Append, Outcome
+from schedule_sm.stores.protocol import Outcome
 from schedule_sm.stores.sqlite import SqliteStore
-from schedule_sm.testing.store_contract import NOW_MS, append_of, stored_event
+from schedule_sm.testing.store_contract import NOW_MS, append_of
 async def main():
     store = await SqliteStore.open(sys.argv[1])
     info = await store.acquire("s", NOW_MS)
@@ -429,3 +430,17 @@ async def test_a_checkpoint_cut_off_anywhere_leaves_a_file_that_can_be_read_and_
         again = await SqliteStore.open(killed)
         assert len(await again.read("s")) == 10
         await again.close()
+
+
+@pytest.mark.asyncio
+async def test_a_file_cut_short_without_its_wal_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    await (await SqliteStore.open(path)).close()
+    for beside in (tmp_path / "a.db.lock", tmp_path / "a.db.holder"):
+        beside.unlink(missing_ok=True)
+    cut = path.read_bytes()[:4_096]
+    path.write_bytes(cut)
+    await refused(path, StoreIOError)
+    assert (os.listdir(tmp_path), path.read_bytes()) == (["a.db"], cut)
+    with pytest.raises(StoreIOError):
+        SqliteStore.open_read_only(path)

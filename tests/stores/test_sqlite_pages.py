@@ -68,7 +68,7 @@ async def test_page_of_another_file_that_was_put_there_is_not_read(tmp_path: Pat
         pages[0]
 
 
-@pytest.mark.parametrize("missing", [0, PAGE, LENGTH - 2])
+@pytest.mark.parametrize("missing", [0, PAGE, LENGTH - 2, LENGTH - 1])
 async def test_missing_event_is_told_when_the_log_is_opened_and_when_its_page_is_read(
     tmp_path: Path, missing: int
 ) -> None:
