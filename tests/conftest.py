@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -36,6 +36,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _chart_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.config.getoption("--chart-engine") == "library":
         monkeypatch.setattr(cursor, "ENGINE", LibraryEngine())
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """After every test: what it did to the package's logger is undone, or later tests would miss warnings."""
+    logger = logging.getLogger("schedule_sm")
+    before = logger.level, logger.disabled, logger.propagate, logging.root.manager.disable
+    yield
+    assert (logger.level, logger.disabled, logger.propagate, logging.root.manager.disable) == before
 
 
 @pytest.fixture(autouse=True)

@@ -66,6 +66,7 @@ class ScheduleHost:
         self.ctx = HostContext("host", sessions, EmbeddedAgents(), tools=Tools(), events=Events())
         self._live: dict[str, LiveSession] = {}
         self._opening = asyncio.Lock()
+        self._closing: dict[str, asyncio.Event] = {}
         self._departures: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -126,6 +127,7 @@ class ScheduleHost:
             StoreError: if the store cannot be used.
         """
         check_session_id(session_id)
+        await self._closing_ended(session_id)
         async with self._opening:
             self._check_open()
             live = self._live.get(session_id)
@@ -148,6 +150,7 @@ class ScheduleHost:
         if not await source.log.writer.flush():
             _logger.warning("session %r is forked before all of it is durable", source.id)
         inherited = await self._store.read(source.id) if source.log.writer.durable else ()
+        await self._closing_ended(child_id)
         async with self._opening:
             self._check_open()
             info = await self._store.acquire(child_id, wall_ms()) if child_id not in self._live else None
@@ -184,27 +187,42 @@ class ScheduleHost:
             StoreError: if the store cannot be used.
         """
         check_session_id(child_id)
+        await self._closing_ended(child_id)
         async with self._opening:
             self._check_open()
             session = await self._load(await self._store.acquire(child_id, wall_ms()))
             return self._announce(session, parent=parent.agent)
 
     async def close_session(self, live: LiveSession) -> None:
-        """Close one session: its turn, its scope, its place among the live, its log; in this order."""
+        """Close one session: its turn, its scope, its place among the live, its log; in this order.
+
+        Whoever closes it a second time, or opens it again, waits for the first close.
+        """
         if self._live.get(live.id) is not live:
+            await self._closing_ended(live.id)
             return
         del self._live[live.id]
-        for child in [other for other in self._live.values() if other.agent.parent is live.agent]:
-            await self.close_session(child)
-        failpoint("dispose.before")
+        ended = self._closing[live.id] = asyncio.Event()
         try:
-            await live.agent.close()
+            for child in [other for other in self._live.values() if other.agent.parent is live.agent]:
+                await self.close_session(child)
+            failpoint("dispose.before")
+            try:
+                await live.agent.close()
+            finally:
+                self.ctx.agents.remove(live.agent)
+                if not await live.log.writer.close() and live.log.events:
+                    _logger.warning("session %r was closed before all of it was durable", live.id)
+                self.ctx.sessions.remove(live.log)
+            failpoint("dispose.after")
         finally:
-            self.ctx.agents.remove(live.agent)
-            if not await live.log.writer.close() and live.log.events:
-                _logger.warning("session %r was closed before all of it was durable", live.id)
-            self.ctx.sessions.remove(live.log)
-        failpoint("dispose.after")
+            if self._closing.get(live.id) is ended:
+                del self._closing[live.id]
+            ended.set()
+
+    async def _closing_ended(self, session_id: str) -> None:
+        while (closing := self._closing.get(session_id)) is not None:
+            await closing.wait()
 
     async def _load(self, info: SessionInfo) -> EmbeddedSession:
         return await load_session(self.ctx.sessions, info, before_use=self._check_open)
@@ -261,6 +279,8 @@ class ScheduleHost:
                     _logger.error("a session could not be closed in order", exc_info=failure)
             if self._departures:  # fenced meanwhile
                 await asyncio.wait(self._departures)
+            for session_id in tuple(self._closing):  # somebody else closes it
+                await self._closing_ended(session_id)
         finally:
             await self.ctx.close()
 

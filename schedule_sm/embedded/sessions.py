@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from schedule_sm.clock import wall_ms
+from schedule_sm.core.ecmascript import join_surrogate_pairs
 from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded.durability import FLUSH_TIMEOUT_S, SessionWriter
 from schedule_sm.embedded.encoded_log import EncodedLog, encode_data
@@ -140,6 +141,8 @@ class EmbeddedSession:
 
     def queue_user_message(self, text: str) -> Message:
         """Append what a user said."""
+        # as it will be read back: what a turn is offered again has the same text
+        text = join_surrogate_pairs(text)
         return self._queue(f"{self.id}/message-{len(self.events)}", text, USER_SOURCE, {})
 
     def withdraw_undispatched(self) -> None:

@@ -168,13 +168,13 @@ class TurnLoop:
             self._agent.announce("running")
             while (message := self._next_message()) is not None:
                 await self._take_turn(message.offered())
-        except asyncio.CancelledError:
-            self._is_stopping = True  # by stop(), or by the end of the event loop: begin nothing more
-            raise
         except Exception:  # a fault of our own: another attempt at the same message would only repeat it
             self._is_stopping = True
             _logger.exception("session %r takes no more turns until it is opened again", self._session.id)
             self._tell_end()
+        except BaseException:  # by stop(), by the end of the event loop or of the program: begin nothing more
+            self._is_stopping = True
+            raise
         finally:
             self._task = None
             self._agent.announce("idle")
@@ -224,10 +224,13 @@ class TurnLoop:
                 raise
             if running.cancelled():
                 return items, TurnOutput((), ""), "cancelled by the runner itself"
-            return items, _checked(running.result()), None
-        except Exception as error:  # a host call: it ends the turn, which is recorded as failed
-            _logger.exception("the turn of %r failed", message.id)
-            return items, TurnOutput((), ""), type(error).__name__
+            error = running.exception()
+            if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
+                return items, _checked(running.result()), None
+        except Exception as raised:  # noqa: BLE001 - a host call: it ends the turn, which is recorded as failed
+            error = raised
+        _logger.error("the turn of %r failed", message.id, exc_info=error)
+        return items, TurnOutput((), ""), type(error).__name__
 
     async def _cut_off(self, running: asyncio.Task[Any]) -> None:
         running.cancel()

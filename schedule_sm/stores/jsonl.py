@@ -31,6 +31,7 @@ class JsonlStore:
 
     def __init__(self, path: Path) -> None:
         """Prepare; ``open`` does the rest in the store's thread."""
+        path = path.absolute()  # it stays the same folder when the process changes its own
         self.path = path
         self._folder: HeldFolder | None = None
         self._files = SessionFiles(path)

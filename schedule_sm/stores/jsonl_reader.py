@@ -28,7 +28,7 @@ class JsonlReader:
         Raises:
             StoreError: its class says what is wrong with it or its place.
         """
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         if not self.path.parent.is_dir():
             raise FolderMissingError(str(self.path.parent))
         try:

@@ -104,7 +104,7 @@ def check_place(path: Path) -> None:
 
 def real_file(path: str | os.PathLike[str]) -> Path:
     """Return the file itself where ``path`` is a symbolic link: one file must have one lock and one WAL name."""
-    given = Path(path)
+    given = Path(path).absolute()  # it stays the same file when the process changes its folder
     return Path(os.path.realpath(given)) if given.is_symlink() else given
 
 
@@ -146,8 +146,9 @@ def check_magic(path: Path) -> None:
 
 
 def uri(path: Path) -> str:
-    """Return ``path`` as SQLite takes it, without options."""
-    return f"file:{quote(os.fsencode(path.absolute()))}"
+    """Return ``path`` as SQLite takes it, without options; two slashes at its beginning would name another machine."""
+    name = os.fsencode(path.absolute())
+    return f"file:{quote(b'/' + name.lstrip(b'/') if name.startswith(b'//') else name)}"
 
 
 def _create_private(path: Path) -> None:

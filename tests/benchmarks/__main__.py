@@ -127,7 +127,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH)
-    logging.getLogger("schedule_sm").setLevel(logging.ERROR)
     reference = install_reference(options.reference_dir) if options.reference else None
     apscheduler = install_apscheduler(options.reference_dir) if options.reference else None
     with tempfile.TemporaryDirectory(prefix="schedule-sm-benchmarks.", dir=options.folder) as folder:
@@ -150,4 +149,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    logging.getLogger("schedule_sm").setLevel(logging.ERROR)
     sys.exit(main())

@@ -10,7 +10,7 @@ import pytest
 
 from schedule_sm.embedded import ScheduleHost, TurnOutput
 from schedule_sm.embedded.errors import HostClosedError, TurnFailedError
-from schedule_sm.stores.memory import MemoryStore
+from schedule_sm.stores.memory import MemoryPlace, MemoryStore
 from schedule_sm.tool_spec import ToolSpec
 from tests.embedded.scripted import ScriptedRunner, by_agent, tool, types_of
 
@@ -266,3 +266,109 @@ async def test_a_cancelled_sender_leaves_its_turn_running(travel) -> None:
         await travel.settle()
         assert runner.texts == ["x"]
         assert types_of(session)[-1] == "turn/ended"
+
+
+class Parting:
+    """A runner's work that takes its time over its cancellation, until it may end."""
+
+    def __init__(self) -> None:
+        self.has_begun = asyncio.Event()
+        self.is_leaving = asyncio.Event()
+        self.may_leave = asyncio.Event()
+
+    async def work(self, text: str, tools: Sequence[ToolSpec]) -> None:
+        self.has_begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.is_leaving.set()
+            await self.may_leave.wait()
+            raise
+
+
+class OwnError(BaseException):
+    """Such as a library in another language raises."""
+
+
+@pytest.mark.parametrize(
+    "error", [OwnError("x"), GeneratorExit(), BaseExceptionGroup("several", [OwnError("y")])], ids=type
+)
+@pytest.mark.asyncio
+async def test_a_turn_that_raises_what_is_no_exception_fails_once(error: BaseException) -> None:
+    async def fail(text: str, tools: Sequence[ToolSpec]) -> None:
+        if text == "fail":
+            raise error
+
+    runner = ScriptedRunner(fail)
+    async with ScheduleHost.open(store=MemoryStore(), runner=runner) as host:
+        session = await host.session("s")
+        with pytest.raises(TurnFailedError, match=type(error).__name__):
+            await session.send("fail")
+        assert await session.send("next") == "re: next"
+    assert runner.texts == ["fail", "next"]
+
+
+@pytest.mark.asyncio
+async def test_a_text_in_two_halves_is_offered_as_it_is_read_back() -> None:
+    place = MemoryPlace()
+
+    parting = Parting()
+    parting.may_leave.set()
+    runner, again = ScriptedRunner(parting.work), ScriptedRunner()
+    async with ScheduleHost.open(store=MemoryStore(place), runner=runner) as host:
+        sending = asyncio.ensure_future((await host.session("s")).send("\ud83d" + "\ude00"))
+        await parting.has_begun.wait()
+    with pytest.raises(HostClosedError):
+        await sending
+    async with ScheduleHost.open(store=MemoryStore(place), runner=again) as host:
+        async for _ in (await host.session("s")).turns():
+            break
+    assert runner.texts == again.texts == ["😀"]
+
+
+@pytest.mark.asyncio
+async def test_a_session_that_is_being_closed_is_waited_for_by_whoever_closes_or_opens_it() -> None:
+    parting = Parting()
+    runner = ScriptedRunner(parting.work)
+    async with ScheduleHost.open(store=MemoryStore(), runner=runner) as host:
+        session = await host.session("s")
+        sending = asyncio.ensure_future(session.send("one"))
+        await parting.has_begun.wait()
+        closing = asyncio.ensure_future(session.close())
+        await parting.is_leaving.wait()
+        runner.on_turn = None
+        others = [asyncio.ensure_future(each) for each in (session.close(), host.session("s"))]
+        elsewhere = await host.session("t")  # nobody else waits
+        assert not any(each.done() for each in others)
+        parting.may_leave.set()
+        await closing
+        _, opened = await asyncio.gather(*others)
+        assert opened is not session
+        with pytest.raises(HostClosedError):
+            await sending
+        async for turn in opened.turns():
+            assert turn.reply == "re: one"
+            break
+        await elsewhere.close()
+
+
+@pytest.mark.asyncio
+async def test_a_host_that_is_left_while_a_session_is_being_closed_loses_nothing_of_it() -> None:
+    place, parting = MemoryPlace(), Parting()
+    runner = ScriptedRunner(parting.work)
+    async with ScheduleHost.open(store=MemoryStore(place), runner=runner) as host:
+        session = await host.session("s")
+        first = asyncio.ensure_future(session.send("first"))
+        await parting.has_begun.wait()
+        second = asyncio.ensure_future(session.send("second"))
+        closing = asyncio.ensure_future(session.close())
+        await parting.is_leaving.wait()
+        asyncio.get_running_loop().call_later(0.01, parting.may_leave.set)
+    assert closing.done()
+    for sending in (first, second):
+        with pytest.raises(HostClosedError):
+            await sending
+    again = ScriptedRunner()
+    async with ScheduleHost.open(store=MemoryStore(place), runner=again) as host:
+        turns = (await host.session("s")).turns()
+        assert [(await anext(turns)).reply for _ in range(2)] == ["re: first", "re: second"]

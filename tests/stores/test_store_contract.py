@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schedule_sm.stores.jsonl import JsonlStore
 from schedule_sm.stores.memory import MemoryPlace, MemoryStore
 from schedule_sm.stores.protocol import Append, Outcome, Store
 from schedule_sm.stores.sqlite import SqliteStore
-from schedule_sm.testing.store_contract import STORE_CHECKS, check_store, run_check
+from schedule_sm.testing.store_contract import NOW_MS, STORE_CHECKS, append_of, check_store, run_check
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -68,3 +70,22 @@ class _IgnoresEpochs(MemoryStore):
 async def test_the_suite_names_what_a_broken_store_breaks(broken: Callable[[], Store], named: str) -> None:
     with pytest.raises(AssertionError, match=named):
         await check_store(broken)
+
+
+@pytest.mark.parametrize("open_store", [SqliteStore.open, JsonlStore.open], ids=["sqlite", "jsonl"])
+@pytest.mark.parametrize("form", ["relative", "two slashes"])
+@pytest.mark.asyncio
+async def test_a_store_stays_where_it_was_opened(
+    open_store: Any, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = await open_store("store" if form == "relative" else f"/{tmp_path}/store")
+    info = await store.acquire("s", NOW_MS)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert await store.append([append_of(info)]) == [Outcome.COMMITTED]
+    with store.open_read_only(tmp_path / "store") as reader:
+        assert len(list(reader.events("s"))) == 1
+    await store.acquire("other", NOW_MS)
+    await store.close()
+    assert os.listdir(".") == []
