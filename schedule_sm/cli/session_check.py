@@ -16,7 +16,7 @@ from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
 from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS
 from schedule_sm.embedded.encoded_log import EncodedLog
-from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, TURN_ENDED, TURN_STARTED, WITHDRAWN
+from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, WITHDRAWN, is_own_event
 from schedule_sm.embedded.wake import replay_wake_at
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 
@@ -122,12 +122,11 @@ class _SessionCheck:
         return "exactly one create, delete or dispatch of version 1"
 
     def _follow(self, seq: int, type: str, data: Any) -> Iterator[Finding]:  # noqa: A002 - the event's fields
-        try:
-            duplicate = self._note_message(type, data)
-        except (AttributeError, KeyError, TypeError):
+        if not is_own_event(type, data):
             self._can_follow = False
             yield self._finding(seq, f"{type} lacks a field", "the fields that the embedded host writes")
             return
+        duplicate = self._note_message(type, data)
         if duplicate is not None:
             yield self._finding(
                 seq, f"a second message of reminder {duplicate!r}", "one message for each reminder"
@@ -137,14 +136,9 @@ class _SessionCheck:
         """Keep in step with the inbox; return the reminder that has a second message."""
         if type == WITHDRAWN:
             self._messages = {key: value for key, value in self._messages.items() if value != data["id"]}
-        elif type == TURN_STARTED:
-            data["message"], data["attempt"]
-        elif type == TURN_ENDED:
-            data["message"]
         elif type == MESSAGE:
-            data["text"], data["source"].get("kind")
             schedule_id = data["metadata"].get("schedule_id")
-            if schedule_id is not None:
+            if isinstance(schedule_id, str):
                 if schedule_id in self._messages:
                     return str(schedule_id)
                 self._messages[schedule_id] = data["id"]

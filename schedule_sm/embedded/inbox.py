@@ -53,6 +53,20 @@ class Message:
         return replace(self, attempts=attempt, metadata={**self.metadata, "attempt": attempt})
 
 
+_FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
+    MESSAGE: {"id": str, "text": str, "source": dict, "metadata": dict},
+    WITHDRAWN: {"id": str},
+    TURN_STARTED: {"message": str, "attempt": int},
+    TURN_ENDED: {"message": str},
+}
+
+
+def is_own_event(type: str, data: object) -> bool:  # noqa: A002 - the event's own fields
+    """Whether ``data`` has what an inbox is folded from in an event of the host's own ``type``."""
+    fields = _FIELDS[type].items()
+    return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in fields)
+
+
 class Inbox:
     """The messages of one session whose turn has not ended, in order."""
 
@@ -67,11 +81,10 @@ class Inbox:
         in_order = sorted((seq, type_) for type_, seqs in of_type.items() for seq in seqs)
         decoded = log.data_of([seq for seq, _ in in_order])
         for (seq, type_), data in zip(in_order, decoded, strict=True):
-            try:
-                self.note(seq, type_, data)
-            except (KeyError, TypeError, IndexError) as error:
+            if not is_own_event(type_, data):
                 msg = f"{type_} lacks what the host writes there"
-                raise ScheduleLogError(msg, seq=seq) from error
+                raise ScheduleLogError(msg, seq=seq)
+            self.note(seq, type_, data)
 
     def note(self, seq: int, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
         """Take in the event at ``seq``; events of other types change nothing."""

@@ -13,7 +13,7 @@ import pytest
 from schedule_sm.cli import app
 from schedule_sm.cli import verify as command
 from schedule_sm.cli.exit_codes import ExitCode
-from schedule_sm.embedded.inbox import MESSAGE, TURN_STARTED
+from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED, WITHDRAWN
 from schedule_sm.stores.protocol import StoredEvent
 from tests.cli.running import run, stored, write_store
 from tests.core.logs import create, delete, dispatch, log
@@ -21,6 +21,18 @@ from tests.core.logs import create, delete, dispatch, log
 
 def message(schedule_id: str, number: int = 1) -> dict[str, Any]:
     return {"id": f"m{number}", "text": "", "source": {}, "metadata": {"schedule_id": schedule_id}}
+
+
+SPOILT: list[tuple[str, Any]] = [
+    (MESSAGE, {"text": "x", "source": {}, "metadata": {}}),
+    (MESSAGE, {**message("s"), "id": ["m"]}),
+    (MESSAGE, {**message("s"), "text": 5}),
+    (MESSAGE, {**message("s"), "metadata": None}),
+    (WITHDRAWN, {"id": ["m"]}),
+    (TURN_STARTED, {"message": "m", "attempt": "x"}),
+    (TURN_ENDED, {"message": {}}),
+    (TURN_ENDED, [1]),
+]
 
 
 def event(seq: int, type_: str, data: object) -> dict[str, Any]:
@@ -60,6 +72,13 @@ def test_sound_store_is_a_quiet_success(tmp_path: Path) -> None:
             "event 1: a second message of reminder 's'; expected one message for each reminder",
         ),
         ([event(0, TURN_STARTED, {})], "event 0: turn/started lacks a field; expected the fields"),
+        *(
+            (
+                [event(0, type_, data), event(1, "note", {})],
+                f"event 0: {type_} lacks a field; expected the fields",
+            )
+            for type_, data in SPOILT
+        ),
     ],
 )
 def test_finding_names_session_event_and_what_was_expected(

@@ -25,10 +25,18 @@ async def place_of(events: Sequence[tuple[str, str]]) -> MemoryPlace:
     return store.place
 
 
-@pytest.mark.parametrize("body", ['{"id', "{}", "7", "null"])
+@pytest.mark.parametrize(
+    ("type_", "body"),
+    [
+        *(("inbox/message", body) for body in ('{"id', "{}", "7", "null")),
+        ("inbox/message", '{"id":["m"],"text":"x","source":{},"metadata":{}}'),
+        ("turn/started", '{"message":"m","attempt":"x"}'),
+        ("turn/ended", '{"message":{}}'),
+    ],
+)
 @pytest.mark.asyncio
-async def test_session_whose_inbox_cannot_be_read_is_given_back(body: str) -> None:
-    place = await place_of([("note", "1"), ("inbox/message", body)])
+async def test_session_whose_inbox_cannot_be_read_is_given_back(type_: str, body: str) -> None:
+    place = await place_of([("note", "1"), (type_, body)])
     async with ScheduleHost.open(store=MemoryStore(place), runner=BuiltinRunner()) as host:
         for _ in range(2):
             with pytest.raises(ScheduleLogError, match="at event 1"):
