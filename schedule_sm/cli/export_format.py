@@ -57,8 +57,11 @@ def session_header(info: SessionInfo) -> str:
 
 
 def event_line(event: StoredEvent) -> str:
-    """Return one event; its data stays the bytes that the store holds."""
-    return f'{{"seq":{event.seq},"type":{json.dumps(event.type)},"time":{event.time},"data":{event.body}}}'
+    """Return one event; its data stays the text that the store holds, if that is one line of ASCII."""
+    body = event.body
+    if not body.isascii() or "\n" in body or "\r" in body:  # of another program
+        body = encode_data(json.loads(body))
+    return f'{{"seq":{event.seq},"type":{json.dumps(event.type)},"time":{event.time},"data":{body}}}'
 
 
 def read_export(lines: Iterable[bytes], name: str) -> list[ExportedSession]:

@@ -15,6 +15,8 @@ from schedule_sm.stores import sqlite_rows as rows
 from schedule_sm.stores.errors import (
     FolderMissingError,
     SessionUnknownError,
+    StoreBusyError,
+    StoreError,
     StoreMissingError,
 )
 from schedule_sm.stores.faults import fault_of
@@ -44,10 +46,31 @@ class SqliteReader:
         except (sqlite3.Error, OSError) as error:
             raise fault_of(error, place) from error
 
+    def _state(self) -> tuple[bool, int, int]:
+        """Return whether a WAL is there, and what changes with the file."""
+        status = self.path.stat()
+        return Path(f"{self.path}-wal").exists(), status.st_mtime_ns, status.st_size
+
     def _connect(self) -> sqlite3.Connection:
         # A file in use has a WAL. One without a WAL is read as it stands: to share it, the engine would put files
         # beside it, with its permissions, and leave them there.
-        return self._snapshot("mode=ro" if Path(f"{self.path}-wal").exists() else "mode=ro&immutable=1")
+        self._as_it_stood = self._state()
+        return self._snapshot("mode=ro" if self._as_it_stood[0] else "mode=ro&immutable=1")
+
+    def _check_unchanged(self) -> None:
+        """Raise StoreBusyError if the file was read as it stood and a host has begun to write it since.
+
+        Pages of before and after then look like damage.
+        """
+        if not self._as_it_stood[0] and self._state() != self._as_it_stood:
+            raise StoreBusyError(str(self.path))
+
+    def _fault(self, error: sqlite3.Error) -> StoreError:
+        try:
+            self._check_unchanged()
+        except (StoreBusyError, OSError) as cause:
+            return fault_of(cause, str(self.path))
+        return fault_of(error, str(self.path))
 
     def _snapshot(self, options: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -93,11 +116,13 @@ class SqliteReader:
             for row in rows.read_events(self._connection, session_id, after_seq, types):
                 yield StoredEvent._make(row)
         except sqlite3.Error as error:
-            raise fault_of(error, str(self.path)) from error
+            raise self._fault(error) from error
 
     def damage(self) -> list[str]:
         """Return what the engine finds wrong with the file itself, one line each; O(file)."""
         found = [row[0] for row in self._query("PRAGMA quick_check(20)") if row[0] != "ok"]
+        if found:
+            self._check_unchanged()
         if not self.version:  # a fresh file without tables
             return found
         orphans = self._query(
@@ -109,7 +134,7 @@ class SqliteReader:
         try:
             return self._connection.execute(statement).fetchall()
         except sqlite3.Error as error:
-            raise fault_of(error, str(self.path)) from error
+            raise self._fault(error) from error
 
     def close(self) -> None:
         """Give the snapshot back; harmless when called twice."""

@@ -14,6 +14,7 @@ import pytest
 
 from schedule_sm.cli import export_sessions
 from schedule_sm.cli.exit_codes import ExitCode
+from schedule_sm.stores.protocol import StoredEvent
 from tests.cli.running import run, stored, write_store
 from tests.core.logs import create, delete, dispatch, log
 
@@ -64,6 +65,18 @@ def test_round_trip_gives_the_same_bytes_and_a_sound_store(store: Path, exported
     assert run("verify", copy).code == ExitCode.OK
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert run("import", store.with_name("piped.db"), "-", stdin=exported.read_bytes()).code == ExitCode.OK
+
+
+def test_body_that_another_program_wrote_over_lines_or_in_more_than_ascii_comes_back_as_its_data(
+    tmp_path: Path,
+) -> None:
+    bodies = ['{\n "a": "é",\r\n "b": [1, 2.50]\n}', '"Grüße"', '"half \\ud83d"']
+    events = tuple(StoredEvent(seq, "any/thing", 0, body) for seq, body in enumerate(bodies))
+    path, out = write_store(tmp_path / "a.db", {"main": events}), tmp_path / "a.jsonl"
+    assert run("export", path, "--out", out).code == ExitCode.OK
+    assert [line["data"] for line in lines_of(out)[2:]] == [json.loads(body) for body in bodies]
+    assert run("import", tmp_path / "b.db", out).code == ExitCode.OK
+    assert run("export", tmp_path / "b.db").out == out.read_text("ascii")
 
 
 def test_forks_keep_their_header(tmp_path: Path) -> None:

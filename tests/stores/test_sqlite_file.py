@@ -21,6 +21,7 @@ from schedule_sm.stores.errors import (
     NewerSchemaError,
     NotADatabaseError,
     SessionUnknownError,
+    StoreBusyError,
     StoreError,
     StoreIOError,
     StoreLinkedError,
@@ -444,3 +445,28 @@ async def test_a_file_cut_short_without_its_wal_is_refused_before_anything_is_ma
     assert (os.listdir(tmp_path), path.read_bytes()) == (["a.db"], cut)
     with pytest.raises(StoreIOError):
         SqliteStore.open_read_only(path)
+
+
+@pytest.mark.asyncio
+async def test_a_reader_of_an_idle_file_says_that_a_host_has_begun_to_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+
+    async def write(count: int) -> None:
+        store = await SqliteStore.open(path)
+        info = await store.acquire("s", NOW_MS)
+        events = tuple(stored_event(info.next_seq + n, {"text": "x" * 3_000}) for n in range(count))
+        assert await store.append([Append("s", info.epoch, info.next_seq, events, None)]) == [
+            Outcome.COMMITTED
+        ]
+        await store.close()
+
+    await write(40)
+    with SqliteStore.open_read_only(path) as reader:
+        info = reader.session("s")
+        await write(400)
+        with pytest.raises(StoreBusyError, match="another program is writing"):
+            list(reader.events(info.id))
+        with pytest.raises(StoreBusyError):
+            reader.damage()
+    with SqliteStore.open_read_only(path) as reader:
+        assert (len(list(reader.events("s"))), reader.damage()) == (440, [])
