@@ -140,7 +140,7 @@ class _SessionCheck:
             schedule_id = data["metadata"].get("schedule_id")
             if isinstance(schedule_id, str):
                 if schedule_id in self._messages:
-                    return str(schedule_id)
+                    return schedule_id
                 self._messages[schedule_id] = data["id"]
         return None
 

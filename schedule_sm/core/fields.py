@@ -37,9 +37,8 @@ def check_id(value: object) -> str:
     if not isinstance(value, str) or not value or value.strip(WHITESPACE) != value:
         msg = "id must be non-empty text without surrounding whitespace"
         raise ValueError(msg)
-    return (
-        value if type(value) is str else str.__str__(value)
-    )  # no subclass, which may format itself otherwise
+    # no subclass, which may format itself otherwise
+    return value if type(value) is str else str.__str__(value)
 
 
 def check_prompt(value: object) -> str:

@@ -23,7 +23,14 @@ TURN_STARTED: Final = "turn/started"
 TURN_ENDED: Final = "turn/ended"
 """``{message, attempt, format, items, reply, error}``: the message leaves the inbox; ``error`` is ``null`` or short."""
 
-OWN_TYPES: Final = frozenset({MESSAGE, WITHDRAWN, TURN_STARTED, TURN_ENDED})
+_FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
+    MESSAGE: {"id": str, "text": str, "source": dict, "metadata": dict},
+    WITHDRAWN: {"id": str},
+    TURN_STARTED: {"message": str, "attempt": int},
+    TURN_ENDED: {"message": str},
+}
+"""What an inbox is folded from, in each type of the host's own events."""
+OWN_TYPES: Final = frozenset(_FIELDS)
 
 USER_SOURCE: Final = {"kind": "user"}
 
@@ -53,16 +60,8 @@ class Message:
         return replace(self, attempts=attempt, metadata={**self.metadata, "attempt": attempt})
 
 
-_FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
-    MESSAGE: {"id": str, "text": str, "source": dict, "metadata": dict},
-    WITHDRAWN: {"id": str},
-    TURN_STARTED: {"message": str, "attempt": int},
-    TURN_ENDED: {"message": str},
-}
-
-
 def is_own_event(type: str, data: object) -> bool:  # noqa: A002 - the event's own fields
-    """Whether ``data`` has what an inbox is folded from in an event of the host's own ``type``."""
+    """Whether ``data`` has what an inbox needs of an event of the host's own ``type``."""
     fields = _FIELDS[type].items()
     return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in fields)
 

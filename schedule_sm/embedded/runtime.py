@@ -127,9 +127,7 @@ class ScheduleHost:
             StoreError: if the store cannot be used.
         """
         check_session_id(session_id)
-        await self._closing_ended(session_id)
-        async with self._opening:
-            self._check_open()
+        async with self._place_for(session_id):
             live = self._live.get(session_id)
             if live is None:
                 if not create:
@@ -150,9 +148,7 @@ class ScheduleHost:
         if not await source.log.writer.flush():
             _logger.warning("session %r is forked before all of it is durable", source.id)
         inherited = await self._store.read(source.id) if source.log.writer.durable else ()
-        await self._closing_ended(child_id)
-        async with self._opening:
-            self._check_open()
+        async with self._place_for(child_id):
             info = await self._store.acquire(child_id, wall_ms()) if child_id not in self._live else None
             if info is None or info.next_seq:
                 if info is not None:
@@ -187,9 +183,7 @@ class ScheduleHost:
             StoreError: if the store cannot be used.
         """
         check_session_id(child_id)
-        await self._closing_ended(child_id)
-        async with self._opening:
-            self._check_open()
+        async with self._place_for(child_id):
             session = await self._load(await self._store.acquire(child_id, wall_ms()))
             return self._announce(session, parent=parent.agent)
 
@@ -204,21 +198,32 @@ class ScheduleHost:
         del self._live[live.id]
         ended = self._closing[live.id] = asyncio.Event()
         try:
-            for child in [other for other in self._live.values() if other.agent.parent is live.agent]:
-                await self.close_session(child)
-            failpoint("dispose.before")
-            try:
-                await live.agent.close()
-            finally:
-                self.ctx.agents.remove(live.agent)
-                if not await live.log.writer.close() and live.log.events:
-                    _logger.warning("session %r was closed before all of it was durable", live.id)
-                self.ctx.sessions.remove(live.log)
-            failpoint("dispose.after")
+            await self._take_down(live)
         finally:
             if self._closing.get(live.id) is ended:
                 del self._closing[live.id]
             ended.set()
+
+    async def _take_down(self, live: LiveSession) -> None:
+        for child in [other for other in self._live.values() if other.agent.parent is live.agent]:
+            await self.close_session(child)
+        failpoint("dispose.before")
+        try:
+            await live.agent.close()
+        finally:
+            self.ctx.agents.remove(live.agent)
+            if not await live.log.writer.close() and live.log.events:
+                _logger.warning("session %r was closed before all of it was durable", live.id)
+            self.ctx.sessions.remove(live.log)
+        failpoint("dispose.after")
+
+    @asynccontextmanager
+    async def _place_for(self, session_id: str) -> AsyncIterator[None]:
+        """Let one session at a time be opened, this one once an earlier close of it has ended."""
+        await self._closing_ended(session_id)
+        async with self._opening:
+            self._check_open()
+            yield
 
     async def _closing_ended(self, session_id: str) -> None:
         while (closing := self._closing.get(session_id)) is not None:

@@ -255,17 +255,19 @@ def type_of(text: bytes) -> str:
 
 def _meta(text: bytes) -> SessionInfo:
     said = json.loads(text + b"}")
-    if tuple(type(said[key]) for key in _META_KEYS) not in _META_TYPES:
+    values = tuple(said[key] for key in _META_KEYS)
+    if tuple(map(type, values)) not in _META_TYPES:
         msg = "a value is of another type"
         raise ValueError(msg)
+    session_id, epoch, last, wake_at, seed_length, parent, created_at = values
     return SessionInfo(
-        said["session"],
-        seed_length=said["seed_length"],
-        parent=said["parent"],
-        epoch=said["epoch"],
-        next_seq=said["last"] + 1,
-        wake_at=said["wake_at"],
-        created_at=said["created_at"],
+        session_id,
+        seed_length=seed_length,
+        parent=parent,
+        epoch=epoch,
+        next_seq=last + 1,
+        wake_at=wake_at,
+        created_at=created_at,
     )
 
 

@@ -28,7 +28,7 @@ from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.group_commit import GroupCommit
 from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent, StoreStatistics
-from schedule_sm.stores.sqlite_file import HeldFile, real_file, uri
+from schedule_sm.stores.sqlite_file import HeldFile, real_file, uri, wal_of
 from schedule_sm.stores.sqlite_pages import SqlitePages
 from schedule_sm.stores.sqlite_reader import SqliteReader
 from schedule_sm.stores.sqlite_schema import check_schema, migrate
@@ -259,7 +259,7 @@ class SqliteStore:
             connection.execute("INSERT INTO filler VALUES (zeroblob(?))", (page * _LOG_PAGES,))
             connection.execute("ROLLBACK")
             connection.execute(f"PRAGMA cache_size = {cached}")
-            with open(f"{self.path}-wal", "rb") as log:
+            with open(wal_of(self.path), "rb") as log:
                 os.fsync(log.fileno())
         except (sqlite3.Error, OSError) as error:
             # a full disk, another program's lock: commits are slower, no more

@@ -67,7 +67,7 @@ class HeldFile:
         """
         if _inode(str(self.path)) != self._inode:
             raise StoreIOError(str(self.path), "another program has removed or replaced it")
-        return _inode(f"{self.path}-wal")
+        return _inode(str(wal_of(self.path)))
 
     def look_again(self, fault: StoreError) -> StoreError:
         """Return what the operating system says of the place where the engine says only that I/O failed."""
@@ -135,14 +135,18 @@ def check_magic(path: Path) -> None:
         raise NotADatabaseError(str(path), "it is no file")
     if not os.access(path, os.R_OK):
         raise StoreReadOnlyError(str(path))
-    log = Path(f"{path}-wal")
-    has_log = log.exists()  # a host that closes takes it away, one that opens brings it
+    has_wal = wal_of(path).exists()  # a host that closes takes it away, one that opens brings it
     try:
         with closing(sqlite3.connect(f"{uri(path)}?mode=ro&immutable=1", uri=True)) as connection:
             connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.Error as error:
-        if primary_code(error) != sqlite3.SQLITE_CORRUPT or not (has_log or log.exists()):
+        if primary_code(error) != sqlite3.SQLITE_CORRUPT or not (has_wal or wal_of(path).exists()):
             raise fault_of(error, str(path)) from error
+
+
+def wal_of(path: Path) -> Path:
+    """Return where the WAL of the file at ``path`` stands while there is one."""
+    return Path(f"{path}-wal")
 
 
 def uri(path: Path) -> str:

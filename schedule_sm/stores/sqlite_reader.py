@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from types import TracebackType
 
 from schedule_sm.stores import sqlite_rows as rows
@@ -21,7 +20,7 @@ from schedule_sm.stores.errors import (
 )
 from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
-from schedule_sm.stores.sqlite_file import check_magic, real_file, uri
+from schedule_sm.stores.sqlite_file import check_magic, real_file, uri, wal_of
 from schedule_sm.stores.sqlite_schema import check_schema
 
 
@@ -49,7 +48,7 @@ class SqliteReader:
     def _state(self) -> tuple[bool, int, int]:
         """Return whether a WAL is there, and what changes with the file."""
         status = self.path.stat()
-        return Path(f"{self.path}-wal").exists(), status.st_mtime_ns, status.st_size
+        return wal_of(self.path).exists(), status.st_mtime_ns, status.st_size
 
     def _connect(self) -> sqlite3.Connection:
         # A file in use has a WAL. One without a WAL is read as it stands: to share it, the engine would put files
@@ -57,20 +56,18 @@ class SqliteReader:
         self._as_it_stood = self._state()
         return self._snapshot("mode=ro" if self._as_it_stood[0] else "mode=ro&immutable=1")
 
-    def _check_unchanged(self) -> None:
-        """Raise StoreBusyError if the file was read as it stood and a host has begun to write it since.
-
-        Pages of before and after then look like damage.
-        """
-        if not self._as_it_stood[0] and self._state() != self._as_it_stood:
-            raise StoreBusyError(str(self.path))
+    def _change(self) -> StoreError | None:
+        """Return what happened to a file that was read as it stood: pages of before and after look like damage."""
+        if self._as_it_stood[0]:
+            return None
+        try:
+            state = self._state()
+        except OSError as error:
+            return fault_of(error, str(self.path))
+        return None if state == self._as_it_stood else StoreBusyError(str(self.path))
 
     def _fault(self, error: sqlite3.Error) -> StoreError:
-        try:
-            self._check_unchanged()
-        except (StoreBusyError, OSError) as cause:
-            return fault_of(cause, str(self.path))
-        return fault_of(error, str(self.path))
+        return self._change() or fault_of(error, str(self.path))
 
     def _snapshot(self, options: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -121,8 +118,8 @@ class SqliteReader:
     def damage(self) -> list[str]:
         """Return what the engine finds wrong with the file itself, one line each; O(file)."""
         found = [row[0] for row in self._query("PRAGMA quick_check(20)") if row[0] != "ok"]
-        if found:
-            self._check_unchanged()
+        if found and (change := self._change()) is not None:
+            raise change
         if not self.version:  # a fresh file without tables
             return found
         orphans = self._query(

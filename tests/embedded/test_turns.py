@@ -310,9 +310,7 @@ async def test_a_turn_that_raises_what_is_no_exception_fails_once(error: BaseExc
 
 @pytest.mark.asyncio
 async def test_a_text_in_two_halves_is_offered_as_it_is_read_back() -> None:
-    place = MemoryPlace()
-
-    parting = Parting()
+    place, parting = MemoryPlace(), Parting()
     parting.may_leave.set()
     runner, again = ScriptedRunner(parting.work), ScriptedRunner()
     async with ScheduleHost.open(store=MemoryStore(place), runner=runner) as host:
