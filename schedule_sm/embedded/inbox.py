@@ -7,8 +7,10 @@ come from the log, never from a process's memory.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 
 from schedule_sm.core.errors import ScheduleLogError
@@ -75,7 +77,11 @@ class Inbox:
         Raises:
             ScheduleLogError: at an event that this host did not write.
         """
-        self._messages: dict[str, Message] = {}
+        # asked for its first, a plain dict looks at everything that has left its front
+        self._messages: OrderedDict[str, Message] = OrderedDict()
+        self._begun: set[str] = (
+            set()
+        )  # ids of those whose turn was started: the running one's, and what was cut off
         of_type = {type_: log.seqs_of(type_, seed_length, len(log)) for type_ in OWN_TYPES}
         in_order = sorted((seq, type_) for type_, seqs in of_type.items() for seq in seqs)
         decoded = log.data_of([seq for seq, _ in in_order])
@@ -92,11 +98,14 @@ class Inbox:
                 data["id"], data["text"], data["source"], data["metadata"], seq
             )
         elif type in (WITHDRAWN, TURN_ENDED):
-            self._messages.pop(data["id"] if type == WITHDRAWN else data["message"], None)
+            gone = data["id"] if type == WITHDRAWN else data["message"]
+            self._messages.pop(gone, None)
+            self._begun.discard(gone)
         elif type == TURN_STARTED:
             message = self._messages.get(data["message"])
             if message is not None:
                 self._messages[message.id] = replace(message, attempts=data["attempt"])
+                self._begun.add(message.id)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -110,6 +119,10 @@ class Inbox:
         ``durable`` counts the log's durable events. A reminder that is not among them lets others pass: its turn must
         not run before its dispatch, which is in the same commit, is certain. A user's message never waits for the disk.
         """
-        ready = [m for m in self._messages.values() if not m.is_reminder or m.seq < durable]
-        cut_off = [message for message in ready if message.attempts]
-        return next(iter(cut_off or ready), None)
+
+        def is_ready(message: Message) -> bool:
+            return not message.is_reminder or message.seq < durable
+
+        cut_off = filter(is_ready, map(self._messages.__getitem__, self._begun))
+        first_cut_off = min(cut_off, key=attrgetter("seq"), default=None)
+        return first_cut_off or next(filter(is_ready, self._messages.values()), None)

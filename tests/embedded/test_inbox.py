@@ -51,6 +51,36 @@ def test_what_was_cut_off_comes_first_with_its_text_unchanged_and_its_attempt_co
     assert "attempt" not in found.metadata
 
 
+def test_of_several_that_were_cut_off_the_oldest_comes_first() -> None:
+    started = [(TURN_STARTED, {"message": id_, "attempt": 1}) for id_ in ("c", "b")]
+    log = log_of(message("a"), message("b"), message("c"), *started)
+    assert next_id(log) == "b"
+    log.add(TURN_ENDED, 0, json.dumps({"message": "b"}))
+    assert next_id(log) == "c"
+
+
+def test_a_long_inbox_is_not_looked_through_for_each_message() -> None:
+    looked_at = 0
+
+    class Source(dict[str, str]):
+        def get(self, key: str, default: Any = None, /) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return super().get(key, default)
+
+    inbox = Inbox(EncodedLog(), 0)
+    for seq in range(1_000):
+        _, data = message(f"m{seq}")
+        inbox.note(seq, MESSAGE, {**data, "source": Source(USER)})
+    for seq in range(1_000):
+        found = inbox.next_message(1_000)
+        assert found is not None
+        assert found.id == f"m{seq}"
+        inbox.note(1_000, TURN_STARTED, {"message": found.id, "attempt": 1})
+        inbox.note(1_001, TURN_ENDED, {"message": found.id})
+    assert looked_at <= 2_000
+
+
 def test_a_reminder_waits_until_it_is_durable_and_lets_users_pass() -> None:
     log = log_of(message("reminder", PLUGIN), ("schedule/change", {}), message("user"))
     assert next_id(log, durable=0) == "user"
