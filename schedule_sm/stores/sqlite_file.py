@@ -40,6 +40,7 @@ class HeldFile:
             StoreError: the class that says what is wrong with the place.
         """
         self.path = path
+        self._name, self._wal_name = str(path), str(wal_of(path))  # asked for with each commit
         check_place(path)
         lock, holder = Path(f"{path}.lock"), Path(f"{path}.holder")
         try:
@@ -49,7 +50,7 @@ class HeldFile:
         try:
             _create_private(path)
             _check_links(path)
-            self._inode = _inode(str(path))
+            self._inode = _inode(self._name)
             _warn_if_exposed(path)
         except (OSError, StoreLinkedError) as error:
             self.release()
@@ -65,9 +66,9 @@ class HeldFile:
         Raises:
             StoreIOError: if the file is not the one that was locked: with its WAL, another file is no database.
         """
-        if _inode(str(self.path)) != self._inode:
-            raise StoreIOError(str(self.path), "another program has removed or replaced it")
-        return _inode(str(wal_of(self.path)))
+        if _inode(self._name) != self._inode:
+            raise StoreIOError(self._name, "another program has removed or replaced it")
+        return _inode(self._wal_name)
 
     def look_again(self, fault: StoreError) -> StoreError:
         """Return what the operating system says of the place where the engine says only that I/O failed."""
