@@ -46,7 +46,7 @@ class HeldFile:
         try:
             self._lock = HeldLock(path, lock, holder, now_ms, write=_write_private)
         except OSError as error:
-            raise fault_of(error, str(path)) from error
+            raise fault_of(error, self._name) from error
         try:
             _create_private(path)
             _check_links(path)
@@ -54,7 +54,7 @@ class HeldFile:
             _warn_if_exposed(path)
         except (OSError, StoreLinkedError) as error:
             self.release()
-            raise fault_of(error, str(path)) from error
+            raise fault_of(error, self._name) from error
 
     def check_lock(self) -> None:
         """See ``HeldLock.check``."""
@@ -77,7 +77,7 @@ class HeldFile:
         try:
             self._lock.try_to_write()
         except OSError as error:
-            found = fault_of(error, str(self.path))
+            found = fault_of(error, self._name)
             return fault if isinstance(found, StoreIOError) else found
         return fault
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from schedule_sm.stores import sqlite_rows as rows
@@ -15,7 +16,6 @@ from schedule_sm.stores.errors import (
     FolderMissingError,
     SessionUnknownError,
     StoreBusyError,
-    StoreError,
     StoreMissingError,
 )
 from schedule_sm.stores.faults import fault_of
@@ -34,40 +34,44 @@ class SqliteReader:
             StoreError: its class says what is wrong with the file or its place.
         """
         self.path = real_file(path)
-        place = str(self.path)
         if not self.path.parent.is_dir():
             raise FolderMissingError(str(self.path.parent))
         if not self.path.exists():
-            raise StoreMissingError(place)
+            raise StoreMissingError(str(self.path))
         check_magic(self.path)
-        try:
-            self._connection = self._connect()
-        except (sqlite3.Error, OSError) as error:
-            raise fault_of(error, place) from error
-
-    def _state(self) -> tuple[bool, int, int]:
-        """Return whether a WAL is there, and what changes with the file."""
-        status = self.path.stat()
-        return wal_of(self.path).exists(), status.st_mtime_ns, status.st_size
-
-    def _connect(self) -> sqlite3.Connection:
         # A file in use has a WAL. One without a WAL is read as it stands: to share it, the engine would put files
         # beside it, with its permissions, and leave them there.
-        self._as_it_stood = self._state()
-        return self._snapshot("mode=ro" if self._as_it_stood[0] else "mode=ro&immutable=1")
+        self._as_it_stood: tuple[int, int] | None = None
+        with self._reading():
+            if not wal_of(self.path).exists():
+                self._as_it_stood = self._state()
+            options = "mode=ro" if self._as_it_stood is None else "mode=ro&immutable=1"
+            self._connection = self._snapshot(options)
 
-    def _change(self) -> StoreError | None:
-        """Return what happened to a file that was read as it stood: pages of before and after look like damage."""
-        if self._as_it_stood[0]:
-            return None
+    def _state(self) -> tuple[int, int]:
+        """Return what changes with the file itself, which a host writes only when it copies its WAL there."""
+        status = self.path.stat()
+        return status.st_mtime_ns, status.st_size
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise what goes wrong as the store's; whatever was read, if a file that is read as it stood has changed.
+
+        Pages of before and after look like damage, or make up a session that never was.
+        """
+        fault: sqlite3.Error | OSError | None = None
         try:
-            state = self._state()
+            yield
+        except (sqlite3.Error, OSError) as error:
+            fault = error
+        try:
+            has_changed = self._as_it_stood is not None and self._state() != self._as_it_stood
         except OSError as error:
-            return fault_of(error, str(self.path))
-        return None if state == self._as_it_stood else StoreBusyError(str(self.path))
-
-    def _fault(self, error: sqlite3.Error) -> StoreError:
-        return self._change() or fault_of(error, str(self.path))
+            raise fault_of(error, str(self.path)) from error
+        if has_changed:
+            raise StoreBusyError(str(self.path)) from fault
+        if fault is not None:
+            raise fault_of(fault, str(self.path)) from fault
 
     def _snapshot(self, options: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -89,7 +93,8 @@ class SqliteReader:
         if not self.version:
             return []
         ids = self._query("SELECT id FROM sessions WHERE next_seq > 0 ORDER BY id")
-        found = [rows.session_info(self._connection, row[0]) for row in ids]
+        with self._reading():
+            found = [rows.session_info(self._connection, row[0]) for row in ids]
         return [info for info in found if info is not None]
 
     def session(self, session_id: str) -> SessionInfo:
@@ -100,26 +105,24 @@ class SqliteReader:
         """
         if not self.version:  # a fresh file without tables
             raise SessionUnknownError(str(self.path), session_id)
-        info = rows.session_info(self._connection, session_id)
-        if info is None:
-            raise rows.unknown_session(self._connection, str(self.path), session_id)
-        return info
+        with self._reading():
+            info = rows.session_info(self._connection, session_id)
+            if info is not None:
+                return info
+            unknown = rows.unknown_session(self._connection, str(self.path), session_id)
+        raise unknown
 
     def events(
         self, session_id: str, after_seq: int = -1, *, types: Collection[str] | None = None
     ) -> Iterator[StoredEvent]:
         """Iterate over the session's events behind ``after_seq`` in order, of ``types`` only if given."""
-        try:
+        with self._reading():
             for row in rows.read_events(self._connection, session_id, after_seq, types):
                 yield StoredEvent._make(row)
-        except sqlite3.Error as error:
-            raise self._fault(error) from error
 
     def damage(self) -> list[str]:
         """Return what the engine finds wrong with the file itself, one line each; O(file)."""
         found = [row[0] for row in self._query("PRAGMA quick_check(20)") if row[0] != "ok"]
-        if found and (change := self._change()) is not None:
-            raise change
         if not self.version:  # a fresh file without tables
             return found
         orphans = self._query(
@@ -128,10 +131,8 @@ class SqliteReader:
         return found + [f"events of a session {row[0]!r} that is not listed" for row in orphans]
 
     def _query(self, statement: str) -> list[tuple[str]]:
-        try:
+        with self._reading():
             return self._connection.execute(statement).fetchall()
-        except sqlite3.Error as error:
-            raise self._fault(error) from error
 
     def close(self) -> None:
         """Give the snapshot back; harmless when called twice."""

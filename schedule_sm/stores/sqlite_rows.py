@@ -76,8 +76,8 @@ def bodies_of(
 
 
 def is_whole(connection: sqlite3.Connection, session_id: str, length: int) -> bool:
-    """Return whether the session has the events 0 to ``length`` - 1 and no other; reads the smaller index."""
-    # asked for together, the three would have each seq looked at: three times as long
+    """Return whether the session has the events 0 to ``length`` - 1 and no other."""
+    # together, the three would have each seq looked at, three times as long; apart, the ends are two look-ups
     found: tuple[int, int | None, int | None] = connection.execute(
         "SELECT (SELECT count(*) FROM events INDEXED BY events_by_type WHERE session = :session),"
         " (SELECT min(seq) FROM events WHERE session = :session),"

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from schedule_sm.stores.errors import (
 )
 from schedule_sm.stores.protocol import Append, Outcome
 from schedule_sm.stores.sqlite import SqliteStore
+from schedule_sm.stores.sqlite_file import wal_of
 from schedule_sm.testing.store_contract import NOW_MS, append_of, stored_event
 
 
@@ -135,6 +137,7 @@ HOLD_AND_DIE = """
 import asyncio, os, signal, sys
 from schedule_sm.stores.protocol import Outcome
 from schedule_sm.stores.sqlite import SqliteStore
+from schedule_sm.stores.sqlite_file import wal_of
 from schedule_sm.testing.store_contract import NOW_MS, append_of
 async def main():
     store = await SqliteStore.open(sys.argv[1])
@@ -470,3 +473,61 @@ async def test_a_reader_of_an_idle_file_says_that_a_host_has_begun_to_write_it(t
             reader.damage()
     with SqliteStore.open_read_only(path) as reader:
         assert (len(list(reader.events("s"))), reader.damage()) == (440, [])
+
+
+@pytest.mark.asyncio
+async def test_a_reader_of_an_idle_file_never_mixes_what_it_held_before_and_after_a_write(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.db"
+
+    async def write(session_ids: Iterable[str], count: int) -> None:
+        store = await SqliteStore.open(path)
+        for session_id in session_ids:
+            info = await store.acquire(session_id, NOW_MS)
+            events = tuple(stored_event(info.next_seq + n, {}) for n in range(count))
+            append = Append(session_id, info.epoch, info.next_seq, events, None)
+            assert await store.append([append]) == [Outcome.COMMITTED]
+        await store.close()
+
+    await write(["s"], 5)
+    with SqliteStore.open_read_only(path) as reader:
+        assert [info.next_seq for info in reader.sessions()] == [5]
+        await write(["s"], 3)
+        with pytest.raises(StoreBusyError):
+            list(reader.events("s"))
+    await write((f"s{n:03}" for n in range(100)), 1)
+    with SqliteStore.open_read_only(path) as reader:
+        assert reader.session("s").next_seq == 8
+        await write((f"other{n:03}" for n in range(400)), 1)
+        for read in (
+            reader.sessions,
+            reader.damage,
+            lambda: reader.session("s"),
+            lambda: reader.session("no"),
+        ):
+            with pytest.raises(StoreBusyError):
+                read()
+
+
+@pytest.mark.asyncio
+async def test_a_host_that_has_written_nothing_into_an_idle_file_hides_no_damage_of_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.db"
+    store = await SqliteStore.open(path)
+    info = await store.acquire("s", NOW_MS)
+    events = tuple(stored_event(n, {"text": "x" * 500}) for n in range(200))
+    assert await store.append([Append("s", info.epoch, 0, events, None)]) == [Outcome.COMMITTED]
+    await store.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40_960] + b"\xff" * 4_096 + whole[45_056:])
+    with SqliteStore.open_read_only(path) as reader:
+        with pytest.raises(StoreIOError):
+            reader.damage()
+        store = await SqliteStore.open(path)
+        await store.acquire("t", NOW_MS)
+        assert wal_of(path).exists()
+        with pytest.raises(StoreIOError):
+            reader.damage()
+        await store.close()
