@@ -14,6 +14,7 @@ the same bytes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -26,6 +27,8 @@ from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 
 FORMAT: Final = "schedule-sm/export"
 VERSION: Final = 1
+_LINE_END: Final = re.compile(r"[\r\n]")
+_MORE_THAN_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
 class ImportRefusedError(ScheduleError):
@@ -57,10 +60,12 @@ def session_header(info: SessionInfo) -> str:
 
 
 def event_line(event: StoredEvent) -> str:
-    """Return one event; its data stays the text that the store holds, if that is one line of ASCII."""
-    body = event.body
-    if not body.isascii() or "\n" in body or "\r" in body:  # of another program
-        body = encode_data(json.loads(body))
+    """Return one event; its data stays the text that the store holds, on one line and in ASCII.
+
+    Of JSON text, line ends can only be white space, and what is more than ASCII only part of a string.
+    """
+    body = _LINE_END.sub(" ", event.body)
+    body = _MORE_THAN_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], body)
     return f'{{"seq":{event.seq},"type":{json.dumps(event.type)},"time":{event.time},"data":{body}}}'
 
 
