@@ -16,7 +16,7 @@ from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
 from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS
 from schedule_sm.embedded.encoded_log import EncodedLog
-from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, WITHDRAWN, is_own_event
+from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, TURN_ENDED, WITHDRAWN, has_own_fields
 from schedule_sm.embedded.wake import replay_wake_at
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 
@@ -82,9 +82,7 @@ class _SessionCheck:
             self._can_fold = self._can_follow = False
             yield self._finding(seq, error.reason, "JSON text")
             return
-        if seq < self._info.seed_length:
-            return
-        if event.type == SCHEDULE_CHANGE and self._can_fold:
+        if event.type == SCHEDULE_CHANGE and self._can_fold and seq >= self._info.seed_length:
             yield from self._fold(seq, data)
         elif event.type in OWN_TYPES and self._can_follow:
             yield from self._follow(seq, event.type, data)
@@ -122,15 +120,26 @@ class _SessionCheck:
         return "exactly one create, delete or dispatch of version 1"
 
     def _follow(self, seq: int, type: str, data: Any) -> Iterator[Finding]:  # noqa: A002 - the event's fields
-        if not is_own_event(type, data):
+        if not has_own_fields(type, data):
             self._can_follow = False
-            yield self._finding(seq, f"{type} lacks a field", "the fields that the embedded host writes")
+            yield self._finding(
+                seq, f"{type} lacks what the host writes there", "the fields that the embedded host writes"
+            )
+            return
+        if type == TURN_ENDED and not self._is_message(data["message_seq"]):
+            yield self._finding(
+                seq, f"event {data['message_seq']} is no message", "the number of the message of the turn"
+            )
+        if seq < self._info.seed_length:
             return
         duplicate = self._note_message(type, data)
         if duplicate is not None:
             yield self._finding(
                 seq, f"a second message of reminder {duplicate!r}", "one message for each reminder"
             )
+
+    def _is_message(self, seq: int) -> bool:
+        return 0 <= seq < len(self._log) and self._log.type_at(seq) == MESSAGE
 
     def _note_message(self, type: str, data: Any) -> str | None:  # noqa: A002 - the event's own fields
         """Keep in step with the inbox; return the reminder that has a second message."""

@@ -19,7 +19,7 @@ from schedule_sm.core.changes import Ended, Entry
 from schedule_sm.core.errors import ScheduleLogError
 from schedule_sm.core.event_log import read_change
 from schedule_sm.core.fields import SCHEDULE_CHANGE
-from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED
+from schedule_sm.embedded.inbox import MESSAGE, TURN_ENDED, TURN_STARTED, has_own_fields
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 
 READ_TYPES = (SCHEDULE_CHANGE, MESSAGE, TURN_STARTED, TURN_ENDED)
@@ -168,15 +168,15 @@ class _History:
 
     def _take_message(self, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
         """Follow an embedded host's inbox; what has another shape is another host's and is passed over."""
-        try:
-            if type == MESSAGE:
-                reminder = self.reminders.get(data["metadata"].get("schedule_id"))
-                if reminder is not None:
-                    self._reminder_of[data["id"]] = reminder
-                    reminder.turn = "waiting"
-                return
-            reminder = self._reminder_of.get(data["message"])
-        except (AttributeError, KeyError, TypeError):
+        if not has_own_fields(type, data):
             return
+        if type == MESSAGE:
+            schedule_id = data["metadata"].get("schedule_id")
+            reminder = self.reminders.get(schedule_id) if isinstance(schedule_id, str) else None
+            if reminder is not None:
+                self._reminder_of[data["id"]] = reminder
+                reminder.turn = "waiting"
+            return
+        reminder = self._reminder_of.get(data["message"])
         if reminder is not None:
             reminder.turn = "started" if type == TURN_STARTED else "ended"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from types import NoneType
 from typing import Any, Final
 
 from schedule_sm.core.errors import ScheduleLogError
@@ -23,16 +23,28 @@ WITHDRAWN: Final = "inbox/withdrawn"
 TURN_STARTED: Final = "turn/started"
 """``{message, attempt}``: the message is offered to the runner, for the attempt-th time."""
 TURN_ENDED: Final = "turn/ended"
-"""``{message, attempt, format, items, reply, error}``: the message leaves the inbox; ``error`` is ``null`` or short."""
+"""``{message, message_seq, attempt, format, items, reply, error}``: the message leaves the inbox.
 
-_FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
-    MESSAGE: {"id": str, "text": str, "source": dict, "metadata": dict},
-    WITHDRAWN: {"id": str},
-    TURN_STARTED: {"message": str, "attempt": int},
-    TURN_ENDED: {"message": str},
+``error`` is ``null`` or short.
+"""
+
+_FIELDS: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
+    MESSAGE: {"id": (str,), "text": (str,), "source": (dict,), "metadata": (dict,)},
+    WITHDRAWN: {"id": (str,)},
+    TURN_STARTED: {"message": (str,), "attempt": (int,)},
+    TURN_ENDED: {
+        "message": (str,),
+        "message_seq": (int,),
+        "attempt": (int,),
+        "format": (str,),
+        "items": (list,),
+        "reply": (str,),
+        "error": (str, NoneType),
+    },
 }
-"""What an inbox is folded from, in each type of the host's own events."""
+"""The fields of the host's own events by type, and what each may be."""
 OWN_TYPES: Final = frozenset(_FIELDS)
+_MISSING: Final = object()
 
 USER_SOURCE: Final = {"kind": "user"}
 
@@ -62,10 +74,10 @@ class Message:
         return replace(self, attempts=attempt, metadata={**self.metadata, "attempt": attempt})
 
 
-def is_own_event(type: str, data: object) -> bool:  # noqa: A002 - the event's own fields
-    """Whether ``data`` has what an inbox needs of an event of the host's own ``type``."""
-    fields = _FIELDS[type].items()
-    return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in fields)
+def has_own_fields(kind: str, data: object) -> bool:
+    """Whether ``data`` has what the host writes in its own events of type ``kind``; O(1)."""
+    fields = _FIELDS[kind].items()
+    return isinstance(data, dict) and all(type(data.get(name, _MISSING)) in kinds for name, kinds in fields)
 
 
 class Inbox:
@@ -75,21 +87,19 @@ class Inbox:
         """Fold ``log`` from ``seed_length`` on; ``note`` keeps it in step.
 
         Raises:
-            ScheduleLogError: at an event that this host did not write.
+            ScheduleLogError: at an event that this host did not write, inherited by a fork or not: all turns are read.
         """
         # asked for its first, a plain dict looks at everything that has left its front
         self._messages: OrderedDict[str, Message] = OrderedDict()
-        self._begun: set[str] = (
-            set()
-        )  # ids of those whose turn was started: the running one's, and what was cut off
-        of_type = {type_: log.seqs_of(type_, seed_length, len(log)) for type_ in OWN_TYPES}
+        of_type = {type_: log.seqs_of(type_, 0, len(log)) for type_ in OWN_TYPES}
         in_order = sorted((seq, type_) for type_, seqs in of_type.items() for seq in seqs)
         decoded = log.data_of([seq for seq, _ in in_order])
         for (seq, type_), data in zip(in_order, decoded, strict=True):
-            if not is_own_event(type_, data):
+            if not has_own_fields(type_, data):
                 msg = f"{type_} lacks what the host writes there"
                 raise ScheduleLogError(msg, seq=seq)
-            self.note(seq, type_, data)
+            if seq >= seed_length:
+                self.note(seq, type_, data)
 
     def note(self, seq: int, type: str, data: Any) -> None:  # noqa: A002 - the event's own fields
         """Take in the event at ``seq``; events of other types change nothing."""
@@ -98,14 +108,12 @@ class Inbox:
                 data["id"], data["text"], data["source"], data["metadata"], seq
             )
         elif type in (WITHDRAWN, TURN_ENDED):
-            gone = data["id"] if type == WITHDRAWN else data["message"]
-            self._messages.pop(gone, None)
-            self._begun.discard(gone)
+            self._messages.pop(data["id"] if type == WITHDRAWN else data["message"], None)
         elif type == TURN_STARTED:
             message = self._messages.get(data["message"])
             if message is not None:
                 self._messages[message.id] = replace(message, attempts=data["attempt"])
-                self._begun.add(message.id)
+                self._messages.move_to_end(message.id, last=False)  # if the turn is cut off, it comes first
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -123,6 +131,4 @@ class Inbox:
         def is_ready(message: Message) -> bool:
             return not message.is_reminder or message.seq < durable
 
-        cut_off = filter(is_ready, map(self._messages.__getitem__, self._begun))
-        first_cut_off = min(cut_off, key=attrgetter("seq"), default=None)
-        return first_cut_off or next(filter(is_ready, self._messages.values()), None)
+        return next(filter(is_ready, self._messages.values()), None)

@@ -188,7 +188,7 @@ class ScheduleHost:
             return self._announce(session, parent=parent.agent)
 
     async def close_session(self, live: LiveSession) -> None:
-        """Close one session: its turn, its scope, its place among the live, its log; in this order.
+        """Close one session.
 
         Whoever closes it a second time, or opens it again, waits for the first close.
         """
@@ -205,6 +205,7 @@ class ScheduleHost:
             ended.set()
 
     async def _take_down(self, live: LiveSession) -> None:
+        """End a session's turn, its scope, its place among the live, its log; in this order."""
         for child in [other for other in self._live.values() if other.agent.parent is live.agent]:
             await self.close_session(child)
         failpoint("dispose.before")

@@ -156,6 +156,9 @@ class EmbeddedSession:
     def _queue(
         self, message_id: str, text: str, source: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> Message:
+        if not isinstance(text, str):
+            msg = f"the text of a message must be text, not {type(text).__name__}"
+            raise TypeError(msg)
         data = {"id": message_id, "text": text, "source": dict(source), "metadata": dict(metadata)}
         seq = self._append_guarded(MESSAGE, data)
         return Message(message_id, text, source, metadata, seq)

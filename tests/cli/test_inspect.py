@@ -114,7 +114,9 @@ def test_message_of_a_dispatched_reminder_is_followed_to_its_turn(tmp_path: Path
     path = write_store(tmp_path / "a.db", {"main": stored(events)})
     assert reminders(path)["schedule-1"]["turn"] == "started"
     assert "turn started" in run("inspect", path).out
-    events.append({"seq": 4, "type": TURN_ENDED, "time": 0, "data": {"message": "main/schedule-1"}})
+    ended = {"message": "main/schedule-1", "message_seq": 1, "attempt": 1, "format": "f", "items": []}
+    ended |= {"reply": "", "error": None}
+    events.append({"seq": 4, "type": TURN_ENDED, "time": 0, "data": ended})
     path = write_store(tmp_path / "b.db", {"main": stored(events)})
     assert reminders(path)["schedule-1"]["turn"] == "ended"
 

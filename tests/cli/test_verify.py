@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sqlite3
 import sys
 from pathlib import Path
@@ -23,6 +24,15 @@ def message(schedule_id: str, number: int = 1) -> dict[str, Any]:
     return {"id": f"m{number}", "text": "", "source": {}, "metadata": {"schedule_id": schedule_id}}
 
 
+ENDED = {
+    "message": "m",
+    "message_seq": 0,
+    "attempt": 1,
+    "format": "f",
+    "items": [],
+    "reply": "",
+    "error": None,
+}
 SPOILT: list[tuple[str, Any]] = [
     (MESSAGE, {"text": "x", "source": {}, "metadata": {}}),
     (MESSAGE, {**message("s"), "id": ["m"]}),
@@ -30,7 +40,10 @@ SPOILT: list[tuple[str, Any]] = [
     (MESSAGE, {**message("s"), "metadata": None}),
     (WITHDRAWN, {"id": ["m"]}),
     (TURN_STARTED, {"message": "m", "attempt": "x"}),
-    (TURN_ENDED, {"message": {}}),
+    (TURN_ENDED, {**ENDED, "message": {}}),
+    (TURN_ENDED, {**ENDED, "items": None}),
+    (TURN_ENDED, {**ENDED, "attempt": True}),
+    (TURN_ENDED, {key: value for key, value in ENDED.items() if key != "error"}),
     (TURN_ENDED, [1]),
 ]
 
@@ -71,11 +84,18 @@ def test_sound_store_is_a_quiet_success(tmp_path: Path) -> None:
             [event(0, MESSAGE, message("s")), event(1, MESSAGE, message("s", 2))],
             "event 1: a second message of reminder 's'; expected one message for each reminder",
         ),
-        ([event(0, TURN_STARTED, {})], "event 0: turn/started lacks a field; expected the fields"),
+        (
+            [event(0, "note", {}), event(1, TURN_ENDED, ENDED)],
+            "event 1: event 0 is no message; expected the number of the message of the turn",
+        ),
+        (
+            [event(0, TURN_STARTED, {})],
+            "event 0: turn/started lacks what the host writes there; expected the fields",
+        ),
         *(
             (
                 [event(0, type_, data), event(1, "note", {})],
-                f"event 0: {type_} lacks a field; expected the fields",
+                f"event 0: {type_} lacks what the host writes there; expected the fields",
             )
             for type_, data in SPOILT
         ),
@@ -93,6 +113,19 @@ def test_finding_names_session_event_and_what_was_expected(
     assert line in ran.out
     assert "1 session, " in ran.err
     assert run("verify", path, "--session", "good").code == ExitCode.OK
+
+
+def test_what_a_fork_inherited_is_judged_as_far_as_its_turns_are_read(tmp_path: Path) -> None:
+    inherited = [event(0, MESSAGE, message("s")), event(1, TURN_ENDED, {**ENDED, "items": 7})]
+    lines: list[Any] = [
+        {"format": "schedule-sm/export", "version": 1, "sessions": 1},
+        {"id": "fork", "header": {"seed_length": 2, "parent": "p", "created_at": 0}, "events": 2},
+        *inherited,
+    ]
+    source = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    ran = run("import", tmp_path / "a.db", "-", stdin=source)
+    assert ran.code == ExitCode.IMPORT_REFUSED
+    assert "event 1: turn/ended lacks what the host writes there" in ran.err
 
 
 def test_every_session_is_judged_and_a_fault_hides_no_other(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ async def place_of(events: Sequence[tuple[str, str]]) -> MemoryPlace:
         *(("inbox/message", body) for body in ('{"id', "{}", "7", "null")),
         ("inbox/message", '{"id":["m"],"text":"x","source":{},"metadata":{}}'),
         ("turn/started", '{"message":"m","attempt":"x"}'),
-        ("turn/ended", '{"message":{}}'),
+        ("turn/ended", '{"message":"m"}'),
     ],
 )
 @pytest.mark.asyncio

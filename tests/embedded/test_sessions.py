@@ -133,6 +133,18 @@ async def test_refused_message_is_not_queued() -> None:
     assert (len(session.events), len(session.inbox)) == (0, 0)
 
 
+@pytest.mark.parametrize("text", [5, None, b"text"])
+@pytest.mark.asyncio
+async def test_message_whose_text_is_none_is_refused_before_it_is_in_the_log(text: Any) -> None:
+    _, session = await open_session()
+    with pytest.raises(TypeError, match="must be text"):
+        session.queue_reminder(text, PLUGIN, {"schedule_id": "schedule-1"})
+    with pytest.raises(TypeError, match="must be text"):
+        session.queue_reminder(text, PLUGIN, {})
+    assert len(session.events) == len(session.inbox) == 0
+    assert session.append("note", {}) == 0
+
+
 @pytest.mark.asyncio
 async def test_ids_of_messages_come_from_the_log() -> None:
     _, session = await open_session()

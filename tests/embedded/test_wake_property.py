@@ -65,10 +65,12 @@ class Machine:
                 self.queued.append(message.id)
             case "start" | "end" if self.queued:
                 message_id = self.queued[argument % len(self.queued)]
-                self.session.record(
-                    TURN_STARTED if what == "start" else TURN_ENDED, {"message": message_id, "attempt": 1}
-                )
-                if what == "end":
+                turn = {"message": message_id, "attempt": 1}
+                if what == "start":
+                    self.session.record(TURN_STARTED, turn)
+                else:
+                    output = {"format": "f", "items": [], "reply": "", "error": None}
+                    self.session.record(TURN_ENDED, {**turn, "message_seq": 0, **output})
                     self.queued.remove(message_id)
 
 
