@@ -36,8 +36,8 @@ _DIGITS: Final = 400
 _OPENING: Final = frozenset("[{")
 _CLOSING: Final = frozenset("]}")
 _BRACKETS: Final = _OPENING | _CLOSING
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|[^][{}"]+')
-"""A JSON string, a bracket, or what lies between."""
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}]|[^][{}"]+')
+"""A JSON string, one that is cut off too, a bracket, or what lies between."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 

@@ -184,13 +184,15 @@ def test_what_is_no_call_is_an_error_of_the_protocol(path: Path, capfd: pytest.C
         '{"id":true}',
         "[" * 100_000,
         '{"id":"mine","x":"\\ud800"}',
+        '{"jsonrpc":"2.0","id":"cut","method":"ping" "}',
+        '{"jsonrpc":"2.0","id":"cut","method":"' + '{\\"' * 20_000,
     ]
     answers = exchange(path, capfd, *strange, "", " ", *lines, call(5, name="schedule_list"))
     codes = {key: [answer["error"]["code"] for answer in found] for key, found in answers.items() if key != 5}
     assert codes == {
         **{key: [types.INVALID_PARAMS] for key in (1, 2, 3)},
         "mine": [types.PARSE_ERROR],
-        None: [types.PARSE_ERROR] * 5,
+        None: [types.PARSE_ERROR] * 7,
     }
     assert '"schedule-1"' in answers[5][0]["result"]["content"][0]["text"]
 
