@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,6 +22,7 @@ from schedule_sm.stores.jsonl_folder import file_name, likely_id, session_files,
 from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, event_lines, meta_line
 from schedule_sm.stores.jsonl_scan import ScannedLog, scan_file
 from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent
+from schedule_sm.stores.similar_ids import nearest
 
 GROUP_FILES: Final = 64
 """Files written before they are synced: enough to share a journal commit, far below any limit on open files."""
@@ -245,8 +245,8 @@ class SessionFiles:
                 raise self.unknown(session_id)
             return []
         log = self._log(session_id)
-        found = list(log) if types is None else log.of_types(types)
-        return found if after_seq < 0 else [event for event in found if event.seq > after_seq]
+        first = max(after_seq + 1, 0)
+        return log[first:] if types is None else log.of_types(types, first)
 
     def open_log(self, session_id: str, types: Collection[str]) -> OpenedLog:
         """Return a session's log; see ``ByTypeStore.open_log``."""
@@ -287,8 +287,6 @@ class SessionFiles:
             self._waking[log.info.id] = log.info
 
     def unknown(self, session_id: str) -> SessionUnknownError:
-        """Return the error for a session that is not there, with the ids most like it."""
-        ids = [likely_id(path) for path in session_files(self.folder)]
-        return SessionUnknownError(
-            str(self.folder), session_id, tuple(get_close_matches(session_id, ids, n=3, cutoff=0.5))
-        )
+        """Return the error for a session that is not there, with the ids most like it; O(folder)."""
+        ids = map(likely_id, session_files(self.folder))
+        return SessionUnknownError(str(self.folder), session_id, nearest(session_id, ids))

@@ -63,9 +63,9 @@ class ScannedLog(Sequence[StoredEvent]):
         self._types = types
         del texts[self.info.next_seq :], types[self.info.next_seq :]
 
-    def of_types(self, types: Collection[str]) -> list[StoredEvent]:
-        """Return the events of ``types`` in order; the others are not decoded."""
-        return [event_of(self._texts[seq]) for seq in self._seqs_of(types)]
+    def of_types(self, types: Collection[str], first: int = 0) -> list[StoredEvent]:
+        """Return the events of ``types`` from ``first`` on, in order; the others are not decoded."""
+        return [event_of(self._texts[seq]) for seq in self._seqs_of(types) if seq >= first]
 
     def bodies(self, types: Collection[str]) -> dict[str, tuple[list[int], list[str]]]:
         """Return, for each of ``types``, the seqs and the bodies of its events in order."""

@@ -63,6 +63,8 @@ class MemoryStore:
         kept = self.place.sessions.get(session_id)
         if kept is None:
             raise SessionUnknownError(_NAME, session_id)
+        if types is not None and not types:  # the question is only whether it is there
+            return []
         events = kept.events[after_seq + 1 :]
         return events if types is None else [event for event in events if event.type in types]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from schedule_sm.stores.errors import SessionUnknownError
 from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
+from schedule_sm.stores.similar_ids import COMPARED_EACH_WAY, nearest
 
 _COLUMNS: Final = "id, seed_length, parent, epoch, next_seq, wake_at, created_at"
 
@@ -88,9 +88,16 @@ def is_whole(connection: sqlite3.Connection, session_id: str, length: int) -> bo
 
 
 def unknown_session(connection: sqlite3.Connection, place: str, session_id: str) -> SessionUnknownError:
-    """Return the error for a session that is not there, with the ids most like it."""
-    ids = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE next_seq > 0")]
-    return SessionUnknownError(place, session_id, tuple(get_close_matches(session_id, ids, n=3, cutoff=0.5)))
+    """Return the error for a session that is not there, with the ids most like it among those around its place."""
+    around = [
+        row[0]
+        for behind, direction in (("<", "DESC"), (">", "ASC"))
+        for row in connection.execute(
+            f"SELECT id FROM sessions WHERE next_seq > 0 AND id {behind} ? ORDER BY id {direction} LIMIT ?",
+            (session_id, COMPARED_EACH_WAY),
+        )
+    ]
+    return SessionUnknownError(place, session_id, nearest(session_id, around))
 
 
 def apply(connection: sqlite3.Connection, append: Append, *, is_held: bool) -> Outcome:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from schedule_sm.stores import jsonl_files, jsonl_scan
 from schedule_sm.stores.errors import StoreError
 from schedule_sm.stores.jsonl import JsonlStore
-from schedule_sm.stores.jsonl_lines import event_lines, meta_line, read_batches
+from schedule_sm.stores.jsonl_lines import event_lines, event_of, meta_line, read_batches
 from schedule_sm.stores.jsonl_scan import ScannedLog, scan, scan_file
-from schedule_sm.stores.protocol import OpenedLog, Outcome, SessionInfo, StoredEvent
+from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent
 from schedule_sm.testing.store_contract import NOW_MS, append_of
 from tests.stores.damaged_logs import CHANGES, COMMON_TYPES, FIRST, damaged, logs, resealed, rewritten
 
@@ -189,6 +189,31 @@ def test_events_and_bodies_by_type(lines: list[bytes]) -> None:
     assert found == {
         type_: [(event.seq, event.body) for event in expected if event.type == type_] for type_ in wanted
     }
+
+
+@pytest.mark.asyncio
+async def test_only_what_is_asked_for_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+
+    def counted(text: bytes) -> StoredEvent:
+        event = event_of(text)
+        decoded.append(event.seq)
+        return event
+
+    monkeypatch.setattr(jsonl_scan, "event_of", counted)
+    store = await JsonlStore.open(tmp_path)
+    info = await store.acquire("s", NOW_MS)
+    events = tuple(StoredEvent(seq, "even" if seq % 2 == 0 else "odd", 0, "1") for seq in range(50))
+    assert await store.append([Append("s", info.epoch, 0, events, None)]) == [Outcome.COMMITTED]
+    for after, types, expected in (
+        (46, None, [47, 48, 49]),
+        (46, ("even",), [48]),
+        (-9, ("odd",), [*range(1, 50, 2)]),
+    ):
+        decoded.clear()
+        found = await store.read("s", after, types=types)
+        assert [event.seq for event in found] == decoded == expected
+    await store.close()
 
 
 @pytest.mark.asyncio
