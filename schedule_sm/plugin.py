@@ -119,6 +119,7 @@ class _Plugin:
                 self._observers.add(observer)
         self._seats: dict[int, _Seat] = {}
         self._current: dict[int, ScheduleOwner] = {}
+        self._last_successions: dict[int, asyncio.Task[None]] = {}
         self.undo: Callable[[], None] | None = None
 
     # -- arrival --------------------------------------------------------------------------------------------
@@ -146,12 +147,22 @@ class _Plugin:
             return
         if is_known_departed(self._ctx, earlier.agent):
             earlier.request_stop()
-        seat.succession = asyncio.get_running_loop().create_task(
-            self._succeed(seat), name=f"schedule-sm succession {seat.agent.id}"
+        key = id(seat.agent.session)
+        seat.succession = succession = asyncio.get_running_loop().create_task(
+            self._succeed(seat, self._last_successions.get(key)),
+            name=f"schedule-sm succession {seat.agent.id}",
         )
+        self._last_successions[key] = succession
+        succession.add_done_callback(lambda _: self._forget_succession(key, succession))
 
-    async def _succeed(self, seat: _Seat) -> None:
-        """Give the newcomer an owner once no other owner of its session is left."""
+    def _forget_succession(self, key: int, succession: asyncio.Task[None]) -> None:
+        if self._last_successions.get(key) is succession:
+            del self._last_successions[key]
+
+    async def _succeed(self, seat: _Seat, before: asyncio.Task[None] | None) -> None:
+        """Give the newcomer an owner once no other owner of its session is left, and no earlier newcomer waits."""
+        if before is not None:  # a departure wakes one newcomer, not all
+            await asyncio.wait({before})
         while (earlier := self.current_owner(seat.agent.session)) is not None:
             await earlier.wait_stopped()
         if not is_known_departed(self._ctx, seat.agent):

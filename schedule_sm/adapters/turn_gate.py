@@ -14,7 +14,7 @@ methods belong to one event loop's thread.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class TurnGate:
 
     def __init__(self) -> None:
         """Start idle, with nothing waiting."""
-        self._waiting: deque[GateTurn] = deque()
+        self._waiting: OrderedDict[GateTurn, None] = OrderedDict()
         self._is_reserved = False
         self._news = asyncio.Event()
         self._events = Events()
@@ -90,7 +90,8 @@ class TurnGate:
         """
         while self.turn is not None or self._is_reserved or not self._waiting:
             await self._news.wait()
-        self.turn = turn = self._waiting.popleft()
+        self.turn = turn = next(iter(self._waiting))
+        del self._waiting[turn]
         self._announce()
         try:
             yield turn.text
@@ -99,7 +100,8 @@ class TurnGate:
             raise
         except BaseException:
             if not turn.is_over:
-                self._waiting.appendleft(turn)
+                self._waiting[turn] = None
+                self._waiting.move_to_end(turn, last=False)
             self._leave(None)
             raise
         self._leave(turn)
@@ -135,13 +137,13 @@ class TurnGate:
 
     def put(self, turn: GateTurn) -> None:
         """Let ``turn`` wait behind the others."""
-        self._waiting.append(turn)
+        self._waiting[turn] = None
         self._tell()
 
     def withdraw(self, turn: GateTurn) -> None:
         """Take ``turn`` back if it still waits; an open block goes on."""
         if turn in self._waiting:
-            self._waiting.remove(turn)
+            del self._waiting[turn]
             self._tell()
 
     # -- the rest -------------------------------------------------------------------------------------------

@@ -59,7 +59,8 @@ class _SessionCheck:
         self._info = info
         self._log = EncodedLog()
         self._replay = Replay()
-        self._messages: dict[str, str] = {}  # reminder id to the id of its message that was not withdrawn
+        self._reminder_of: dict[str, str] = {}  # by the id of its message, as long as that is not withdrawn
+        self._reminders: set[str] = set()  # those that have one
         self._can_fold = True
         self._can_follow = True
 
@@ -144,13 +145,14 @@ class _SessionCheck:
     def _note_message(self, type: str, data: Any) -> str | None:  # noqa: A002 - the event's own fields
         """Keep in step with the inbox; return the reminder that has a second message."""
         if type == WITHDRAWN:
-            self._messages = {key: value for key, value in self._messages.items() if value != data["id"]}
+            self._reminders.discard(self._reminder_of.pop(data["id"], ""))
         elif type == MESSAGE:
             schedule_id = data["metadata"].get("schedule_id")
             if isinstance(schedule_id, str):
-                if schedule_id in self._messages:
+                if schedule_id in self._reminders:
                     return schedule_id
-                self._messages[schedule_id] = data["id"]
+                self._reminders.add(schedule_id)
+                self._reminder_of[data["id"]] = schedule_id
         return None
 
     def _finding(self, seq: int | None, found: str, expected: str) -> Finding:

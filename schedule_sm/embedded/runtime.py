@@ -65,6 +65,7 @@ class ScheduleHost:
         sessions = EmbeddedSessions(store, flush_timeout_s=flush_timeout_s)
         self.ctx = HostContext("host", sessions, EmbeddedAgents(), tools=Tools(), events=Events())
         self._live: dict[str, LiveSession] = {}
+        self._children: dict[EmbeddedAgent, set[LiveSession]] = {}
         self._opening = asyncio.Lock()
         self._closing: dict[str, asyncio.Event] = {}
         self._departures: set[asyncio.Task[None]] = set()
@@ -206,8 +207,10 @@ class ScheduleHost:
 
     async def _take_down(self, live: LiveSession) -> None:
         """End a session's turn, its scope, its place among the live, its log; in this order."""
-        for child in [other for other in self._live.values() if other.agent.parent is live.agent]:
+        for child in tuple(self._children.pop(live.agent, ())):
             await self.close_session(child)
+        if live.agent.parent in self._children:
+            self._children[live.agent.parent].discard(live)
         failpoint("dispose.before")
         try:
             await live.agent.close()
@@ -244,6 +247,8 @@ class ScheduleHost:
         self.ctx.sessions.add(session)
         self.ctx.agents.add(agent)
         self._live[session.id] = live
+        if parent is not None:
+            self._children.setdefault(parent, set()).add(live)
         self.ctx.emit("agent/created", agent)
         agent.pump()
         return live

@@ -212,7 +212,8 @@ class TurnLoop:
         items: list[JsonValue] = []
         try:
             items.append(self._runner.user_message(message.text, message.id))
-            history = [*self._history.items(), *items]
+            history = self._history.items()
+            history += items
             running = asyncio.get_running_loop().create_task(
                 self._runner.run_turn(self._session.id, history, self._agent.turn_tools(message)),
                 name=f"schedule-sm turn {message.id}",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from itertools import pairwise
 
 import pytest
 
 from schedule_sm import plugin
 from schedule_sm.core.cursor import observe_transitions
 from schedule_sm.core.errors import CompositionError
+from schedule_sm.owner import ScheduleOwner
 from schedule_sm.plugin import schedule_owner
 from schedule_sm.testing import ScriptedHost
 from tests.core import logs
@@ -251,6 +253,30 @@ async def test_newcomer_that_goes_before_its_turn_as_owner_leaves_nothing_behind
     assert schedule_owner(second) is None
     assert schedule_owner(third).state == "empty"
     await end(host, third)
+
+
+async def test_departure_wakes_one_of_the_newcomers_that_wait(travel, monkeypatch):
+    waits = 0
+    wait_stopped = ScheduleOwner.wait_stopped
+
+    async def counted(owner):
+        nonlocal waits
+        waits += 1
+        await wait_stopped(owner)
+
+    monkeypatch.setattr(ScheduleOwner, "wait_stopped", counted)
+    host = loaded()
+    session = host.session("s")
+    agents = [host.create_agent(f"a{number}", session) for number in range(20)]
+    for agent, following in pairwise(agents):
+        await travel.settle()
+        assert schedule_owner(agent).state == "empty"
+        assert schedule_owner(following) is None
+        await agent.close()
+    await travel.settle()
+    assert schedule_owner(agents[-1]).state == "empty"
+    assert waits < 3 * len(agents)
+    await end(host, agents[-1])
 
 
 async def test_newcomer_that_is_no_longer_live_gets_no_owner(travel):
