@@ -46,17 +46,21 @@ _TENS: Final = dict(
 _WORDS: Final = {**{word: value for value, word in enumerate(_SMALL)}, **_TENS, "a": 1, "an": 1}
 
 _DIGITS: Final = r"\d+(?:\.\d+)?"
-_WORDED: Final = r"half an?|[a-z]+(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
+_WORDED: Final = r"half an?|(?!and\b)[a-z]+(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
 _UNIT: Final = "(?:" + "|".join(sorted(SECONDS, key=len, reverse=True)) + ")s?"
 _PART: Final = rf"\b(?:{_DIGITS}\s*|(?:{_WORDED})\s+){_UNIT}\b"
-_DURATION: Final = rf"(?P<duration>{_PART}(?:\s*(?:,|and|,\s*and)?\s*{_PART})*)"
+# each text below can be read in one way only, or one that is no request would be tried in as many as it can be split
+_AND: Final = r"\s*+(?:,\s*+)?+(?:and\b\s*+)?+"
+_DURATION: Final = rf"(?P<duration>{_PART}(?:{_AND}{_PART})*+)"
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
 _LINK: Final = r"(?:to|that|about|of)"
 
 _TIME_FIRST: Final = re.compile(
     rf"remind me (?:in|after) {_DURATION}[,:]?\s*(?:{_LINK}\s+)?(?P<what>.+)", _FLAGS
 )
-_TIME_LAST: Final = re.compile(rf"remind me {_LINK}\s+(?P<what>.+?)\s+(?:in|after) {_DURATION}[.!]?", _FLAGS)
+_TIME_LAST: Final = re.compile(
+    rf"remind me {_LINK}\s+(?P<what>\S(?:.*?\S)?)\s+(?:in|after) {_DURATION}[.!]?", _FLAGS
+)
 _SPLIT: Final = re.compile(rf"\b(?:({_DIGITS})\s*|({_WORDED})\s+)({_UNIT})\b", _FLAGS)
 _LIST: Final = re.compile(
     r"(?:list|show|what are)(?: (?:all|my|the|me))*(?: (?:reminders?|schedules?))?[?.!]?", _FLAGS
@@ -112,14 +116,14 @@ def parse_request(text: str) -> Request:
 
 
 def parse_duration(text: str) -> int | None:
-    """Return "1 hour and thirty minutes" as whole seconds, rounded up; ``None`` if a word is no number."""
+    """Return "1 hour and thirty minutes" as whole seconds, rounded up; ``None`` if something in it is no number."""
     total = 0.0
     for digits, words, unit in _SPLIT.findall(text):
         value = float(digits) if digits else _parse_words(words.lower())
         if value is None:
             return None
         total += value * SECONDS[_singular(unit.lower())]
-    return math.ceil(total)
+    return math.ceil(total) if math.isfinite(total) else None
 
 
 def _singular(unit: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from schedule_sm.core.framing import render_reminder_framing
@@ -27,6 +30,14 @@ from schedule_sm.embedded.requests import Delete, ListAll, Remind, Unclear, pars
         ("remind me in a week to pay", Remind("pay", 604_800)),
         ("remind me in 3 seconds to say\ntwo lines", Remind("say\ntwo lines", 3)),
         ("remind me in 0 seconds to fail", Remind("fail", 0)),
+        ("remind me to stretch in 1 hour and thirty minutes", Remind("stretch", 5_400)),
+        ("remind me in 1 hour, 2 min , and 3s to call", Remind("call", 3_723)),
+        ("remind me in 1 hour,and two minutes: call", Remind("call", 3_720)),
+        ("remind me about   two  spaces   in 5 min", Remind("two  spaces", 300)),
+        ("remind me to go and 5 min later in 1 h", Remind("go and 5 min later", 3_600)),
+        ("remind me in 1 hour 5 minutes", Unclear()),
+        ("remind me to   in 5 minutes", Unclear()),
+        (f"remind me in {'9' * 400} seconds to fail", Unclear()),
         ("remind me in many minutes to fail", Unclear()),
         ("remind me to stretch", Unclear()),
         ("list", ListAll()),
@@ -43,6 +54,17 @@ from schedule_sm.embedded.requests import Delete, ListAll, Remind, Unclear, pars
 )
 def test_plain_requests_are_understood(text: str, request_: object) -> None:
     assert parse_request(text) == request_
+
+
+def test_a_long_text_that_is_no_request_is_read_once() -> None:
+    # in a process of its own: an expression that tries every split of these never ends, and nothing can stop it
+    texts = ["remind me to x in" + " 1 s" * 40 + " y", "remind me to x" + " " * 30_000 + "y"]
+    code = (
+        "from schedule_sm.embedded.requests import parse_request\n"
+        f"for text in {texts!r}: print(parse_request(text))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=True)
+    assert ran.stdout == "Unclear()\n" * 2
 
 
 def test_a_reminder_is_presented_with_how_late_it_is() -> None:
