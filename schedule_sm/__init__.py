@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from schedule_sm.core.fields import SCHEDULE_CHANGE_VERSION
     from schedule_sm.core.framing import render_reminder_framing
-    from schedule_sm.core.presentation import schedule_reminder_presentation
+    from schedule_sm.core.presentation import ReminderReceipts, schedule_reminder_presentation
     from schedule_sm.core.projection import FoldedSchedules, allocate_schedule_id, fold_schedule_events
     from schedule_sm.core.records import create_after_record, decode_schedule_change, schedule_view
     from schedule_sm.embedded import ScheduleHost, TurnRunner
@@ -34,6 +34,7 @@ __all__ = [
     "DeliveryChart",
     "FoldedSchedules",
     "OwnerChart",
+    "ReminderReceipts",
     "ScheduleError",
     "ScheduleHost",
     "ScheduleInputError",
@@ -63,7 +64,7 @@ _MODULES: Final = {
     ),
     "schedule_sm.core.fields": ("SCHEDULE_CHANGE_VERSION",),
     "schedule_sm.core.framing": ("render_reminder_framing",),
-    "schedule_sm.core.presentation": ("schedule_reminder_presentation",),
+    "schedule_sm.core.presentation": ("ReminderReceipts", "schedule_reminder_presentation"),
     "schedule_sm.core.projection": ("FoldedSchedules", "allocate_schedule_id", "fold_schedule_events"),
     "schedule_sm.core.records": ("create_after_record", "decode_schedule_change", "schedule_view"),
     "schedule_sm.embedded": ("ScheduleHost", "TurnRunner"),

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from schedule_sm import ScheduleHost, schedule_reminder_presentation
+from schedule_sm import ReminderReceipts, ScheduleHost
 from schedule_sm.embedded import BuiltinRunner, LiveSession, Turn
 from schedule_sm.embedded.errors import HostClosedError, TurnFailedError
 
@@ -90,6 +90,7 @@ async def follow_turns(request: Request) -> Response:
 async def server_sent_events(session: LiveSession, after_seq: int) -> AsyncIterator[str]:
     """Turns as server-sent events (HTML standard, section 9.2): id, data, blank line."""
     turns = session.turns(after_seq=after_seq)
+    receipts = ReminderReceipts(session.events, session.header.seed_length)
     while True:
         try:
             turn = await asyncio.wait_for(anext(turns), SILENCE_S)
@@ -98,15 +99,14 @@ async def server_sent_events(session: LiveSession, after_seq: int) -> AsyncItera
         except StopAsyncIteration:
             return
         else:
-            yield f"id: {turn.seq}\ndata: {json.dumps(describe(session, turn))}\n\n"
+            yield f"id: {turn.seq}\ndata: {json.dumps(describe(turn, receipts))}\n\n"
 
 
-def describe(session: LiveSession, turn: Turn) -> dict[str, Any]:
+def describe(turn: Turn, receipts: ReminderReceipts) -> dict[str, Any]:
     """What the page is told of one turn: a question and its answer, or a reminder's receipt."""
     if not turn.is_reminder:
         return {"asked": turn.message.text, "reply": turn.reply, "error": turn.error}
-    dispatch_seq = turn.message.seq + 1  # the embedded host writes both in one step
-    receipt = schedule_reminder_presentation(session.events, dispatch_seq, session.header.seed_length)
+    receipt = receipts.at(turn.message.seq + 1)  # the embedded host writes message and dispatch in one step
     assert receipt is not None
     late_ms = turn.message.metadata["late_ms"]
     return {"receipt": receipt.model_dump(mode="json", by_alias=True), "lateMs": late_ms}
