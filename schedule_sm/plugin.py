@@ -119,7 +119,9 @@ class _Plugin:
                 self._observers.add(observer)
         self._seats: dict[int, _Seat] = {}
         self._current: dict[int, ScheduleOwner] = {}
-        self._last_successions: dict[int, asyncio.Task[None]] = {}
+        self._lines: WeakValueDictionary[int, asyncio.Lock] = (
+            WeakValueDictionary()
+        )  # of newcomers, by session
         self.undo: Callable[[], None] | None = None
 
     # -- arrival --------------------------------------------------------------------------------------------
@@ -142,31 +144,23 @@ class _Plugin:
 
     def _seat_owner(self, seat: _Seat) -> None:
         earlier = self.current_owner(seat.agent.session)
-        if earlier is None:
+        if earlier is None and id(seat.agent.session) not in self._lines:
             self._start_owner(seat)
             return
-        if is_known_departed(self._ctx, earlier.agent):
+        if earlier is not None and is_known_departed(self._ctx, earlier.agent):
             earlier.request_stop()
-        key = id(seat.agent.session)
-        seat.succession = succession = asyncio.get_running_loop().create_task(
-            self._succeed(seat, self._last_successions.get(key)),
-            name=f"schedule-sm succession {seat.agent.id}",
+        line = self._lines.setdefault(id(seat.agent.session), asyncio.Lock())
+        seat.succession = asyncio.get_running_loop().create_task(
+            self._succeed(seat, line), name=f"schedule-sm succession {seat.agent.id}"
         )
-        self._last_successions[key] = succession
-        succession.add_done_callback(lambda _: self._forget_succession(key, succession))
 
-    def _forget_succession(self, key: int, succession: asyncio.Task[None]) -> None:
-        if self._last_successions.get(key) is succession:
-            del self._last_successions[key]
-
-    async def _succeed(self, seat: _Seat, before: asyncio.Task[None] | None) -> None:
-        """Give the newcomer an owner once no other owner of its session is left, and no earlier newcomer waits."""
-        if before is not None:  # a departure wakes one newcomer, not all
-            await asyncio.wait({before})
-        while (earlier := self.current_owner(seat.agent.session)) is not None:
-            await earlier.wait_stopped()
-        if not is_known_departed(self._ctx, seat.agent):
-            self._start_owner(seat)
+    async def _succeed(self, seat: _Seat, line: asyncio.Lock) -> None:
+        """Give the newcomer an owner once no other owner of its session is left and no earlier newcomer waits."""
+        async with line:  # so a departure wakes one of them, not all
+            while (earlier := self.current_owner(seat.agent.session)) is not None:
+                await earlier.wait_stopped()
+            if not is_known_departed(self._ctx, seat.agent):
+                self._start_owner(seat)
 
     def _start_owner(self, seat: _Seat) -> None:
         try:

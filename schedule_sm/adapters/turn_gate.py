@@ -90,8 +90,7 @@ class TurnGate:
         """
         while self.turn is not None or self._is_reserved or not self._waiting:
             await self._news.wait()
-        self.turn = turn = next(iter(self._waiting))
-        del self._waiting[turn]
+        self.turn = turn = self._waiting.popitem(last=False)[0]
         self._announce()
         try:
             yield turn.text

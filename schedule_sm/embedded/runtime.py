@@ -122,7 +122,7 @@ class ScheduleHost:
             create: whether a session that is not in the store begins now.
 
         Raises:
-            SessionUnknownError: if it is not in the store and ``create`` is false; it names the nearest ids.
+            SessionUnknownError: if it is not in the store and ``create`` is false; it names ids like it.
             SessionHeldError: if another host holds it.
             ScheduleLogError: if an event of the host's own in it cannot be read.
             StoreError: if the store cannot be used.
@@ -180,16 +180,26 @@ class ScheduleHost:
         """Return a child agent of ``parent``'s in a session of its own; children have no reminders.
 
         Raises:
+            HostClosedError: if ``parent`` is no longer live.
             SessionHeldError: if the session is live already, here or elsewhere.
             StoreError: if the store cannot be used.
         """
         check_session_id(child_id)
+
+        def check_parent() -> None:
+            self._check_open()
+            if self._live.get(parent.id) is not parent:
+                what = f"session {parent.id!r}"
+                raise HostClosedError(what)
+
         async with self._place_for(child_id):
-            session = await self._load(await self._store.acquire(child_id, wall_ms()))
+            check_parent()
+            info = await self._store.acquire(child_id, wall_ms())
+            session = await load_session(self.ctx.sessions, info, before_use=check_parent)
             return self._announce(session, parent=parent.agent)
 
     async def close_session(self, live: LiveSession) -> None:
-        """Close one session.
+        """Close one session: its turn, its scope, its place among the live, its log; in this order.
 
         Whoever closes it a second time, or opens it again, waits for the first close.
         """
@@ -206,7 +216,6 @@ class ScheduleHost:
             ended.set()
 
     async def _take_down(self, live: LiveSession) -> None:
-        """End a session's turn, its scope, its place among the live, its log; in this order."""
         for child in tuple(self._children.pop(live.agent, ())):
             await self.close_session(child)
         if live.agent.parent in self._children:

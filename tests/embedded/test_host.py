@@ -20,7 +20,7 @@ from schedule_sm.embedded.wake import replay_wake_at
 from schedule_sm.stores.errors import SessionHeldError, SessionUnknownError, StoreLockedError
 from schedule_sm.stores.failpoints import set_failpoint_hook
 from schedule_sm.stores.memory import MemoryPlace, MemoryStore
-from schedule_sm.stores.protocol import Append, Outcome, StoredEvent
+from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
 from tests.embedded.scripted import ScriptedRunner, ScriptedStore, by_agent, types_of
 
 
@@ -182,6 +182,31 @@ async def test_a_child_agent_has_no_reminders_and_ends_with_its_parent() -> None
         await parent.close()
         assert host.ctx.agents.get("child") is None
         assert host.ctx.sessions.list() == ()
+
+
+@pytest.mark.asyncio
+async def test_a_parent_that_goes_while_its_child_is_opened_gets_none() -> None:
+    store = MemoryStore()
+    acquire, is_let_in = store.acquire, asyncio.Event()
+
+    async def held_up(session_id: str, now_ms: int) -> SessionInfo:
+        await is_let_in.wait()
+        return await acquire(session_id, now_ms)
+
+    async with ScheduleHost.open(store=store, runner=ScriptedRunner()) as host:
+        parent = await host.session("parent")
+        store.acquire = held_up  # type: ignore[method-assign]  # the store is slow from here on
+        spawning = asyncio.ensure_future(host.spawn(parent, "child"))
+        await asyncio.sleep(0)
+        await parent.close()
+        is_let_in.set()
+        with pytest.raises(HostClosedError, match="parent"):
+            await spawning
+        with pytest.raises(HostClosedError, match="parent"):
+            await host.spawn(parent, "child")
+        assert host.ctx.sessions.list() == ()
+        assert store.place.sessions["child"].holder is None
+        assert (await host.session("child")).owner is not None
 
 
 @pytest.mark.asyncio

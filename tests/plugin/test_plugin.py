@@ -279,6 +279,24 @@ async def test_departure_wakes_one_of_the_newcomers_that_wait(travel, monkeypatc
     await end(host, agents[-1])
 
 
+async def test_newcomers_follow_in_the_order_of_their_coming_whoever_leaves_meanwhile(travel):
+    host = loaded()
+    session = host.session("s")
+    names = [f"a{number}" for number in range(12)]
+    agents = {name: host.create_agent(name, session) for name in names}
+    await travel.settle()
+    for name in names[1::3]:
+        await agents.pop(name).close()
+    while agents:
+        name = next(iter(agents))
+        await travel.settle()
+        assert [other for other in agents if schedule_owner(agents[other]) is not None] == [name]
+        await agents.pop(name).close()
+        if name == names[3]:
+            agents["late"] = host.create_agent("late", session)
+    await end(host)
+
+
 async def test_newcomer_that_is_no_longer_live_gets_no_owner(travel):
     host = loaded()
     session = host.session("s")
