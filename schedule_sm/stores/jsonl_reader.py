@@ -53,7 +53,7 @@ class JsonlReader:
         """Return one session.
 
         Raises:
-            SessionUnknownError: with the nearest ids.
+            SessionUnknownError: with ids like it.
         """
         if session_id not in self._seen:
             log = scan_file(self._files.path(session_id), session_id)

@@ -65,7 +65,7 @@ class MemoryStore:
             raise SessionUnknownError(_NAME, session_id)
         if types is not None and not types:  # the question is only whether it is there
             return []
-        events = kept.events[after_seq + 1 :]
+        events = kept.events[max(after_seq + 1, 0) :]
         return events if types is None else [event for event in events if event.type in types]
 
     async def append(self, batch: Sequence[Append]) -> Sequence[Outcome]:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Final
 
 from schedule_sm.stores import sqlite_rows as rows
 from schedule_sm.stores.errors import (
@@ -22,6 +23,9 @@ from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 from schedule_sm.stores.sqlite_file import check_magic, real_file, uri, wal_of
 from schedule_sm.stores.sqlite_schema import check_schema
+
+_AT_ONCE: Final = 256
+"""Events fetched together: each time a file that is read as it stood is looked at."""
 
 
 class SqliteReader:
@@ -66,6 +70,8 @@ class SqliteReader:
             fault = error
         try:
             has_changed = self._as_it_stood is not None and self._state() != self._as_it_stood
+        except FileNotFoundError:
+            raise StoreMissingError(str(self.path)) from fault
         except OSError as error:
             raise fault_of(error, str(self.path)) from error
         if has_changed:
@@ -101,7 +107,7 @@ class SqliteReader:
         """Return one session.
 
         Raises:
-            SessionUnknownError: with the nearest ids.
+            SessionUnknownError: with ids like it.
         """
         if not self.version:  # a fresh file without tables
             raise SessionUnknownError(str(self.path), session_id)
@@ -117,8 +123,13 @@ class SqliteReader:
     ) -> Iterator[StoredEvent]:
         """Iterate over the session's events behind ``after_seq`` in order, of ``types`` only if given."""
         with self._reading():
-            for row in rows.read_events(self._connection, session_id, after_seq, types):
-                yield StoredEvent._make(row)
+            found = rows.read_events(self._connection, session_id, after_seq, types)
+        while some := self._next(found):
+            yield from map(StoredEvent._make, some)
+
+    def _next(self, found: sqlite3.Cursor) -> list[tuple[int, str, int, str]]:
+        with self._reading():  # nothing is handed out before it is known to be of the file as it stood
+            return found.fetchmany(_AT_ONCE)
 
     def damage(self) -> list[str]:
         """Return what the engine finds wrong with the file itself, one line each; O(file)."""

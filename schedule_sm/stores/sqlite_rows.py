@@ -12,7 +12,7 @@ from typing import Final
 from schedule_sm.stores.errors import SessionUnknownError
 from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
-from schedule_sm.stores.similar_ids import COMPARED_EACH_WAY, nearest
+from schedule_sm.stores.similar_ids import COMPARED_EACH_WAY, most_alike
 
 _COLUMNS: Final = "id, seed_length, parent, epoch, next_seq, wake_at, created_at"
 
@@ -97,7 +97,7 @@ def unknown_session(connection: sqlite3.Connection, place: str, session_id: str)
             (session_id, COMPARED_EACH_WAY),
         )
     ]
-    return SessionUnknownError(place, session_id, nearest(session_id, around))
+    return SessionUnknownError(place, session_id, most_alike(session_id, around))
 
 
 def apply(connection: sqlite3.Connection, append: Append, *, is_held: bool) -> Outcome:

@@ -495,7 +495,7 @@ async def test_a_reader_of_an_idle_file_never_mixes_what_it_held_before_and_afte
         assert [info.next_seq for info in reader.sessions()] == [5]
         await write(["s"], 3)
         with pytest.raises(StoreBusyError):
-            list(reader.events("s"))
+            next(reader.events("s"))  # whoever stops early is handed nothing of it either
     await write((f"s{n:03}" for n in range(100)), 1)
     with SqliteStore.open_read_only(path) as reader:
         assert reader.session("s").next_seq == 8
