@@ -16,7 +16,7 @@ from schedule_sm.core.errors import ScheduleLogError, ScheduleVersionError
 from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.core.instants import MAX_INSTANT_MS, MIN_INSTANT_MS
 from schedule_sm.embedded.encoded_log import EncodedLog
-from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, TURN_ENDED, WITHDRAWN, has_own_fields
+from schedule_sm.embedded.inbox import MESSAGE, OWN_TYPES, WITHDRAWN, OwnEvents
 from schedule_sm.embedded.wake import replay_wake_at
 from schedule_sm.stores.protocol import SessionInfo, StoredEvent
 
@@ -59,6 +59,7 @@ class _SessionCheck:
         self._info = info
         self._log = EncodedLog()
         self._replay = Replay()
+        self._own_events = OwnEvents()
         self._reminder_of: dict[str, str] = {}  # by the id of its message, as long as that is not withdrawn
         self._reminders: set[str] = set()  # those that have one
         self._can_fold = True
@@ -121,16 +122,11 @@ class _SessionCheck:
         return "exactly one create, delete or dispatch of version 1"
 
     def _follow(self, seq: int, type: str, data: Any) -> Iterator[Finding]:  # noqa: A002 - the event's fields
-        if not has_own_fields(type, data):
+        fault = self._own_events.fault(seq, type, data)
+        if fault is not None:
             self._can_follow = False
-            yield self._finding(
-                seq, f"{type} lacks what the host writes there", "the fields that the embedded host writes"
-            )
+            yield self._finding(seq, fault, "what the embedded host writes")
             return
-        if type == TURN_ENDED and not self._is_message(data["message_seq"]):
-            yield self._finding(
-                seq, f"event {data['message_seq']} is no message", "the number of the message of the turn"
-            )
         if seq < self._info.seed_length:
             return
         duplicate = self._note_message(type, data)
@@ -138,9 +134,6 @@ class _SessionCheck:
             yield self._finding(
                 seq, f"a second message of reminder {duplicate!r}", "one message for each reminder"
             )
-
-    def _is_message(self, seq: int) -> bool:
-        return 0 <= seq < len(self._log) and self._log.type_at(seq) == MESSAGE
 
     def _note_message(self, type: str, data: Any) -> str | None:  # noqa: A002 - the event's own fields
         """Keep in step with the inbox; return the reminder that has a second message."""

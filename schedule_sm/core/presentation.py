@@ -12,7 +12,7 @@ from schedule_sm.core.records import ReminderReceipt
 
 
 class ReminderReceipts:
-    """The receipts of one log's dispatches; asked for in the order of their places, each event is folded once."""
+    """The receipts of one log's dispatches; asked for in the order of their places, no event is folded twice."""
 
     def __init__(self, events: EventLog, seed_length: object = 0) -> None:
         """Read ``events``, which may grow meanwhile; the first ``seed_length`` of them were inherited.
@@ -29,7 +29,8 @@ class ReminderReceipts:
         """Return the receipt of the dispatch at ``dispatch_seq``, or ``None`` if that event is no dispatch.
 
         The dispatch is paired with the active create of its own ownership segment, so nested forks may reuse ids.
-        O(events of that segment since the place asked for last), or since its beginning if that lies behind.
+        O(events of that segment since the place asked for last), or since its beginning if that lies behind. In what a
+        fork inherited, a plain list is also looked through back to the beginning of the segment.
 
         Raises:
             ScheduleLogError: if the place is out of range, the event's own ``seq`` is not its position, its segment
@@ -73,9 +74,12 @@ class ReminderReceipts:
 def schedule_reminder_presentation(
     events: EventLog, dispatch_seq: object, seed_length: object = 0
 ) -> ReminderReceipt | None:
-    """Return the receipt of one dispatch; see ``ReminderReceipts``, which is for many. O(length of its segment).
+    """Return the receipt of the dispatch at ``dispatch_seq``, or ``None`` if that event is no dispatch.
+
+    ``ReminderReceipts`` gives those of many. O(length of the dispatch's own segment).
 
     Raises:
-        ScheduleLogError: as ``ReminderReceipts`` and its ``at`` do.
+        ScheduleLogError: if a position is out of range, the event's own ``seq`` is not its position, its segment
+            cannot be folded, or no active create belongs to it.
     """
     return ReminderReceipts(events, seed_length).at(dispatch_seq)

@@ -74,6 +74,24 @@ class Message:
         return replace(self, attempts=attempt, metadata={**self.metadata, "attempt": attempt})
 
 
+class OwnEvents:
+    """Judges the host's own events of one log, in their order: each as it comes, and each turn by its message."""
+
+    def __init__(self) -> None:
+        """Begin before the first event."""
+        self._message_at: dict[int, str] = {}
+
+    def fault(self, seq: int, kind: str, data: Any) -> str | None:
+        """Return what is wrong with the event of type ``kind`` at ``seq``, or ``None``; O(1)."""
+        if not has_own_fields(kind, data):
+            return f"{kind} lacks what the host writes there"
+        if kind == MESSAGE:
+            self._message_at[seq] = data["id"]
+        if kind == TURN_ENDED and self._message_at.get(data["message_seq"]) != data["message"]:
+            return f"event {data['message_seq']} is not the message {data['message']!r} of the turn"
+        return None
+
+
 def has_own_fields(kind: str, data: object) -> bool:
     """Whether ``data`` has what the host writes in its own events of type ``kind``; O(1)."""
     fields = _FIELDS[kind].items()
@@ -87,17 +105,18 @@ class Inbox:
         """Fold ``log`` from ``seed_length`` on; ``note`` keeps it in step.
 
         Raises:
-            ScheduleLogError: at an event that this host did not write, inherited by a fork or not: all turns are read.
+            ScheduleLogError: at an event that this host did not write, also in what a fork inherited as its history.
         """
         # asked for its first, a plain dict looks at everything that has left its front
         self._messages: OrderedDict[str, Message] = OrderedDict()
         of_type = {type_: log.seqs_of(type_, 0, len(log)) for type_ in OWN_TYPES}
         in_order = sorted((seq, type_) for type_, seqs in of_type.items() for seq in seqs)
+        judge = OwnEvents()
         decoded = log.data_of([seq for seq, _ in in_order])
         for (seq, type_), data in zip(in_order, decoded, strict=True):
-            if not has_own_fields(type_, data):
-                msg = f"{type_} lacks what the host writes there"
-                raise ScheduleLogError(msg, seq=seq)
+            fault = judge.fault(seq, type_, data)
+            if fault is not None:
+                raise ScheduleLogError(fault, seq=seq)
             if seq >= seed_length:
                 self.note(seq, type_, data)
 
@@ -113,7 +132,9 @@ class Inbox:
             message = self._messages.get(data["message"])
             if message is not None:
                 self._messages[message.id] = replace(message, attempts=data["attempt"])
-                self._messages.move_to_end(message.id, last=False)  # if the turn is cut off, it comes first
+                self._messages.move_to_end(
+                    message.id, last=False
+                )  # one turn at a time is cut off: it comes first
 
     def __len__(self) -> int:
         return len(self._messages)

@@ -86,16 +86,20 @@ def test_sound_store_is_a_quiet_success(tmp_path: Path) -> None:
         ),
         (
             [event(0, "note", {}), event(1, TURN_ENDED, ENDED)],
-            "event 1: event 0 is no message; expected the number of the message of the turn",
+            "event 1: event 0 is not the message 'm' of the turn; expected what the embedded host writes",
+        ),
+        (
+            [event(0, MESSAGE, message("s")), event(1, TURN_ENDED, {**ENDED, "message": "other"})],
+            "event 1: event 0 is not the message 'other' of the turn",
         ),
         (
             [event(0, TURN_STARTED, {})],
-            "event 0: turn/started lacks what the host writes there; expected the fields",
+            "event 0: turn/started lacks what the host writes there; expected what the embedded host writes",
         ),
         *(
             (
                 [event(0, type_, data), event(1, "note", {})],
-                f"event 0: {type_} lacks what the host writes there; expected the fields",
+                f"event 0: {type_} lacks what the host writes there; expected what the embedded host writes",
             )
             for type_, data in SPOILT
         ),

@@ -26,8 +26,15 @@ def message(message_id: str, source: dict[str, str] = USER) -> tuple[str, dict[s
     )
 
 
-def ended(message_id: str) -> tuple[str, dict[str, Any]]:
-    data = {"message": message_id, "message_seq": 0, "attempt": 1, "format": "f", "items": [], "reply": ""}
+def ended(message_id: str, message_seq: int) -> tuple[str, dict[str, Any]]:
+    data = {
+        "message": message_id,
+        "message_seq": message_seq,
+        "attempt": 1,
+        "format": "f",
+        "items": [],
+        "reply": "",
+    }
     return TURN_ENDED, {**data, "error": None}
 
 
@@ -39,8 +46,8 @@ def next_id(log: EncodedLog, durable: int | None = None, seed_length: int = 0) -
 def test_messages_leave_with_their_turns_end_or_when_withdrawn() -> None:
     log = log_of(message("a"), message("b", PLUGIN), message("c"), (WITHDRAWN, {"id": "b"}))
     assert len(Inbox(log, 0)) == 2
-    assert next_id(log_of(message("a"), message("c"), ended("a"))) == "c"
-    assert next_id(log_of(message("a"), message("c"), ended("a"), ended("c"))) is None
+    assert next_id(log_of(message("a"), message("c"), ended("a", 0))) == "c"
+    assert next_id(log_of(message("a"), message("c"), ended("a", 0), ended("c", 1))) is None
 
 
 def test_what_was_cut_off_comes_first_with_its_text_unchanged_and_its_attempt_counted() -> None:
@@ -72,7 +79,7 @@ def test_a_long_inbox_is_not_looked_through_for_each_message() -> None:
         assert found is not None
         assert found.id == f"m{seq}"
         inbox.note(1_000, TURN_STARTED, {"message": found.id, "attempt": 1})
-        inbox.note(1_001, *ended(found.id))
+        inbox.note(1_001, *ended(found.id, seq))
     assert looked_at <= 2_000
 
 
@@ -91,7 +98,6 @@ def test_a_fork_does_not_inherit_the_inbox() -> None:
 def test_ends_of_unknown_messages_change_nothing() -> None:
     log = log_of(
         (TURN_STARTED, {"message": "x", "attempt": 1}),
-        ended("x"),
         (WITHDRAWN, {"id": "x"}),
     )
     assert next_id(log) is None

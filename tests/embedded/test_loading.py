@@ -32,6 +32,13 @@ async def place_of(events: Sequence[tuple[str, str]]) -> MemoryPlace:
         ("inbox/message", '{"id":["m"],"text":"x","source":{},"metadata":{}}'),
         ("turn/started", '{"message":"m","attempt":"x"}'),
         ("turn/ended", '{"message":"m"}'),
+        *(
+            (
+                "turn/ended",
+                f'{{"message":"m","message_seq":{seq},"attempt":1,"format":"f","items":[],"reply":"","error":null}}',
+            )
+            for seq in (-1, 0, 9)
+        ),
     ],
 )
 @pytest.mark.asyncio

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schedule_sm.core.instants import format_instant
 from schedule_sm.embedded.encoded_log import EncodedLog
-from schedule_sm.embedded.inbox import TURN_ENDED, TURN_STARTED
+from schedule_sm.embedded.inbox import TURN_ENDED, TURN_STARTED, Message
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
 from schedule_sm.embedded.wake import replay_wake_at
 from schedule_sm.stores.memory import MemoryStore
@@ -32,7 +32,7 @@ class Machine:
     def __init__(self, session: EmbeddedSession) -> None:
         self.session = session
         self.active: list[str] = []
-        self.queued: list[str] = []
+        self.queued: list[Message] = []
         self.created = 0
 
     def change(self, operation: str, **data: Any) -> None:
@@ -46,7 +46,7 @@ class Machine:
                 schedule = {"id": self.active[-1], "kind": "after", "prompt": "p", "afterSeconds": 1}
                 self.change("create", schedule={**schedule, "scheduledAt": format_instant(argument)})
             case "say":
-                self.queued.append(self.session.queue_user_message("hi").id)
+                self.queued.append(self.session.queue_user_message("hi"))
             case "corrupt":
                 if argument == 0:
                     self.change("delete", id="never created")
@@ -62,16 +62,16 @@ class Machine:
                     return
                 self.change("dispatch", id=schedule_id)
                 self.active.remove(schedule_id)
-                self.queued.append(message.id)
+                self.queued.append(message)
             case "start" | "end" if self.queued:
-                message_id = self.queued[argument % len(self.queued)]
-                turn = {"message": message_id, "attempt": 1}
+                message = self.queued[argument % len(self.queued)]
+                turn = {"message": message.id, "attempt": 1}
                 if what == "start":
                     self.session.record(TURN_STARTED, turn)
                 else:
                     output = {"format": "f", "items": [], "reply": "", "error": None}
-                    self.session.record(TURN_ENDED, {**turn, "message_seq": 0, **output})
-                    self.queued.remove(message_id)
+                    self.session.record(TURN_ENDED, {**turn, "message_seq": message.seq, **output})
+                    self.queued.remove(message)
 
 
 async def run(steps: list[tuple[str, int]], seed: list[tuple[str, int]]) -> None:
