@@ -46,10 +46,12 @@ _TENS: Final = dict(
 _WORDS: Final = {**{word: value for value, word in enumerate(_SMALL)}, **_TENS, "a": 1, "an": 1}
 
 _DIGITS: Final = r"\d+(?:\.\d+)?"
-_WORDED: Final = r"half an?|(?!and\b)[a-z]+(?:[ -](?:one|two|three|four|five|six|seven|eight|nine))?"
+_WORDED: Final = (
+    rf"half an?|(?:{'|'.join(sorted(_WORDS, key=len, reverse=True))})(?:[ -](?:{'|'.join(_SMALL[1:10])}))?"
+)
 _UNIT: Final = "(?:" + "|".join(sorted(SECONDS, key=len, reverse=True)) + ")s?"
 _PART: Final = rf"\b(?:{_DIGITS}\s*|(?:{_WORDED})\s+){_UNIT}\b"
-# each text below can be read in one way only, or one that is no request would be tried in as many as it can be split
+# what stands between two parts is given back to nobody, or a list of them could be split in more ways than can be tried
 _AND: Final = r"\s*+(?:,\s*+)?+(?:and\b\s*+)?+"
 _DURATION: Final = rf"(?P<duration>{_PART}(?:{_AND}{_PART})*+)"
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
@@ -116,13 +118,11 @@ def parse_request(text: str) -> Request:
 
 
 def parse_duration(text: str) -> int | None:
-    """Return "1 hour and thirty minutes" as whole seconds, rounded up; ``None`` if something in it is no number."""
+    """Return "1 hour and thirty minutes" as whole seconds, rounded up; ``None`` if that is beyond any float."""
     total = 0.0
     for digits, words, unit in _SPLIT.findall(text):
-        value = float(digits) if digits else _parse_words(words.lower())
-        if value is None:
-            return None
-        total += value * SECONDS[_singular(unit.lower())]
+        value = float(digits) if digits else _parse_words(words.casefold())
+        total += value * SECONDS[_singular(unit.casefold())]
     return math.ceil(total) if math.isfinite(total) else None
 
 
@@ -130,10 +130,5 @@ def _singular(unit: str) -> str:
     return unit if unit in SECONDS else unit.removesuffix("s")
 
 
-def _parse_words(words: str) -> float | None:
-    if words.startswith("half"):
-        return 0.5
-    parts = re.split("[ -]", words)
-    if any(part not in _WORDS for part in parts):
-        return None
-    return float(sum(_WORDS[part] for part in parts))
+def _parse_words(words: str) -> float:
+    return 0.5 if words.startswith("half") else float(sum(_WORDS[part] for part in re.split("[ -]", words)))

@@ -35,6 +35,9 @@ from schedule_sm.embedded.requests import Delete, ListAll, Remind, Unclear, pars
         ("remind me in 1 hour,and two minutes: call", Remind("call", 3_720)),
         ("remind me about   two  spaces   in 5 min", Remind("two  spaces", 300)),
         ("remind me to go and 5 min later in 1 h", Remind("go and 5 min later", 3_600)),
+        ("remind me in 10 minutes, last minute", Remind("last minute", 600)),
+        ("remind me in an hour every second", Remind("every second", 3_600)),
+        ("remind me to rest in \u017fix \u017feconds", Remind("rest", 6)),
         ("remind me in 1 hour 5 minutes", Unclear()),
         ("remind me to   in 5 minutes", Unclear()),
         (f"remind me in {'9' * 400} seconds to fail", Unclear()),
@@ -59,12 +62,13 @@ def test_plain_requests_are_understood(text: str, request_: object) -> None:
 def test_a_long_text_that_is_no_request_is_read_once() -> None:
     # in a process of its own: an expression that tries every split of these never ends, and nothing can stop it
     texts = ["remind me to x in" + " 1 s" * 40 + " y", "remind me to x" + " " * 30_000 + "y"]
+    texts.append("remind me to x " + "in one h " * 5_000 + "y")
     code = (
         "from schedule_sm.embedded.requests import parse_request\n"
         f"for text in {texts!r}: print(parse_request(text))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=10, check=True)
-    assert ran.stdout == "Unclear()\n" * 2
+    assert ran.stdout == "Unclear()\n" * 3
 
 
 def test_a_reminder_is_presented_with_how_late_it_is() -> None:
