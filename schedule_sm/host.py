@@ -40,7 +40,11 @@ class Session(Protocol):
 
     @property
     def events(self) -> EventLog:
-        """The log: events ``{"seq", "type", "time", "data"}``, ``seq`` counting from 0."""
+        """The log: events ``{"seq", "type", "time", "data"}``, ``seq`` counting from 0.
+
+        Return the same sequence each time: of another one with other event objects, all that was read before is
+        compared, O(events) for each fold.
+        """
 
     def append(self, type: str, data: Any, /) -> object:  # noqa: A002 - the event's own field name
         """Append one event at once (synchronous); raising means that it may not have been appended."""
