@@ -52,10 +52,14 @@ class Plan:
 
 
 class Witness:
-    """Writes down what was confirmed, one JSON line each."""
+    """Writes down what was confirmed, one JSON line each.
+
+    A kill cuts the write of a long line between two pages; the next life goes on behind the last whole line.
+    """
 
     def __init__(self, path: str, life: int) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.ftruncate(self._file, Path(path).read_bytes().rfind(b"\n") + 1)
         self._life = life
 
     def say(self, what: str, **facts: Any) -> None:

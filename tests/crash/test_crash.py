@@ -15,9 +15,9 @@ from schedule_sm.stores.jsonl_reader import JsonlReader
 from schedule_sm.stores.sqlite_reader import SqliteReader
 from tests.crash.campaign import Campaign, random_kills
 from tests.crash.forgetful import judge_window
-from tests.crash.judge import read_logs
+from tests.crash.judge import facts, read_logs
 from tests.crash.kinds import KINDS, place_of
-from tests.crash.life import Plan
+from tests.crash.life import Plan, Witness
 from tests.crash.nursery import Nursery, nursery
 
 MEMORY = Path("/dev/shm")
@@ -119,6 +119,16 @@ def test_an_in_memory_inbox_repeats_only_what_was_queued_and_not_yet_recorded(
     assert started.run(Plan(str(path), str(witness), 99, SEED, is_forgetful=True)) is False
     story = read_logs(path)["s"]
     assert story.created.keys() == story.ended.keys()
+
+
+def test_a_fact_cut_off_by_a_kill_harms_none_of_the_next_life(folder: Path) -> None:
+    witness = folder / "witness"
+    Witness(str(witness), 1).say("opened", text="x")
+    with witness.open("ab") as file:
+        file.write(b'{"what": "created", "prompt": "xxx')
+    assert [fact["life"] for fact in facts(witness)] == [1]
+    Witness(str(witness), 2).say("closed")
+    assert [(fact["life"], fact["what"]) for fact in facts(witness)] == [(1, "opened"), (2, "closed")]
 
 
 def test_a_store_without_its_first_commit_is_read_as_empty(folder: Path) -> None:
