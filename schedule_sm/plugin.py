@@ -119,9 +119,8 @@ class _Plugin:
                 self._observers.add(observer)
         self._seats: dict[int, _Seat] = {}
         self._current: dict[int, ScheduleOwner] = {}
-        self._lines: WeakValueDictionary[int, asyncio.Lock] = (
-            WeakValueDictionary()
-        )  # of newcomers, by session
+        # of newcomers, by session
+        self._lines: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self.undo: Callable[[], None] | None = None
 
     # -- arrival --------------------------------------------------------------------------------------------

@@ -132,9 +132,8 @@ class Inbox:
             message = self._messages.get(data["message"])
             if message is not None:
                 self._messages[message.id] = replace(message, attempts=data["attempt"])
-                self._messages.move_to_end(
-                    message.id, last=False
-                )  # one turn at a time is cut off: it comes first
+                # one turn at a time is cut off: it comes first
+                self._messages.move_to_end(message.id, last=False)
 
     def __len__(self) -> int:
         return len(self._messages)

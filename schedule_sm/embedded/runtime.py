@@ -26,7 +26,7 @@ from schedule_sm.embedded.runner import TurnRunner
 from schedule_sm.embedded.scope import Events, Scope, Tools
 from schedule_sm.embedded.sessions import EmbeddedSession, EmbeddedSessions
 from schedule_sm.stores.failpoints import failpoint
-from schedule_sm.stores.protocol import NewSession, SessionInfo, Store
+from schedule_sm.stores.protocol import NewSession, Store
 from schedule_sm.tools import TOOL_TIMEOUT_S
 
 __all__ = ["HostContext", "LiveSession", "ScheduleHost"]
@@ -134,7 +134,8 @@ class ScheduleHost:
                 if not create:
                     await self._store.read(session_id, types=())
                 info = await self._store.acquire(session_id, wall_ms())
-                live = self._announce(await self._load(info))
+                session = await load_session(self.ctx.sessions, info, before_use=self._check_open)
+                live = self._announce(session)
         return live
 
     async def fork(self, parent: LiveSession | str, child_id: str) -> LiveSession:
@@ -241,9 +242,6 @@ class ScheduleHost:
     async def _closing_ended(self, session_id: str) -> None:
         while (closing := self._closing.get(session_id)) is not None:
             await closing.wait()
-
-    async def _load(self, info: SessionInfo) -> EmbeddedSession:
-        return await load_session(self.ctx.sessions, info, before_use=self._check_open)
 
     def _announce(self, session: EmbeddedSession, *, parent: EmbeddedAgent | None = None) -> LiveSession:
         """Make a session and its agent live; from here on it has tools, an owner and turns."""

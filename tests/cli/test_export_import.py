@@ -76,8 +76,12 @@ def test_body_that_another_program_wrote_over_lines_or_in_more_than_ascii_comes_
     assert run("export", path, "--out", out).code == ExitCode.OK
     assert [line["data"] for line in lines_of(out)[2:]] == [json.loads(body) for body in bodies]
     assert run("import", tmp_path / "b.db", out).code == ExitCode.OK
-    again = run("export", tmp_path / "b.db").out.splitlines()
-    assert [json.loads(line)["data"] for line in again[2:]] == [json.loads(body) for body in bodies]
+    again = run("export", tmp_path / "b.db").out
+    assert [json.loads(line)["data"] for line in again.splitlines()[2:]] == [
+        json.loads(body) for body in bodies
+    ]
+    assert run("import", tmp_path / "c.db", "-", stdin=again.encode()).code == ExitCode.OK
+    assert run("export", tmp_path / "c.db").out == again
 
 
 def test_a_number_that_only_text_can_hold_is_exported_as_it_stands(tmp_path: Path) -> None:

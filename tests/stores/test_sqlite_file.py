@@ -137,7 +137,6 @@ HOLD_AND_DIE = """
 import asyncio, os, signal, sys
 from schedule_sm.stores.protocol import Outcome
 from schedule_sm.stores.sqlite import SqliteStore
-from schedule_sm.stores.sqlite_file import wal_of
 from schedule_sm.testing.store_contract import NOW_MS, append_of
 async def main():
     store = await SqliteStore.open(sys.argv[1])
