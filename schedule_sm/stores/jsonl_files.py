@@ -19,6 +19,7 @@ from schedule_sm.stores.failpoints import failpoint
 from schedule_sm.stores.faults import fault_of
 from schedule_sm.stores.jsonl_bytes import put, sync
 from schedule_sm.stores.jsonl_folder import file_name, likely_id, session_files, sync_folder
+from schedule_sm.stores.jsonl_index import is_worth_an_index
 from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, event_lines, meta_line
 from schedule_sm.stores.jsonl_scan import ScannedLog, scan_file
 from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent
@@ -64,6 +65,8 @@ class _State:
     """Bytes of its file that hold it."""
     inode: int | None = None
     """Which file that is; ``None`` before it was written to."""
+    indexed_size: int = 0
+    """How many of those bytes its index covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,21 @@ class SessionFiles:
         state = self._states.get(append.session_id)
         is_let_go = append.let_go and (answer is Outcome.COMMITTED or not append.events)
         if is_let_go and state is not None and state.info.epoch == append.epoch:
+            self._keep_index(append.session_id, state)
             del self._states[append.session_id]
+
+    def _keep_index(self, session_id: str, state: _State) -> None:
+        """Leave an index to whoever opens the session next, if it has grown much; O(what it grew by)."""
+        if not is_worth_an_index(state.size, state.indexed_size):
+            return
+        path = self.path(session_id)
+        try:
+            log = scan_file(path, session_id, state.size)
+        except StoreError as error:
+            _logger.info("the index of %s was not written: %s", path, error)
+        else:
+            if log is not None:
+                log.keep_index(path)
 
     def _note(self, session_id: str, state: _State) -> None:
         self._states[session_id] = state
@@ -184,14 +201,14 @@ class SessionFiles:
             data = meta_line(info)
             return _Write(_State(info, len(data)), info, data, keep=0, at=0, is_new=True)
         self._just_read[request.session_id] = log
+        indexed_size = log.keep_index(self.path(request.session_id))
         info = replace(log.info, epoch=log.info.epoch + 1)
         start, keep = log.last_start, log.last_end
         with self.path(request.session_id).open("rb") as file:
             file.seek(start)
             data = file.read(keep - start) + meta_line(info)
-        return _Write(
-            _State(info, start + len(data)), info, data, keep=keep, at=start, is_new=not info.next_seq
-        )
+        state = _State(info, start + len(data), indexed_size=indexed_size)
+        return _Write(state, info, data, keep=keep, at=start, is_new=not info.next_seq)
 
     def _plan_append(self, append: Append, *, is_held: bool) -> _Write | Outcome:
         self._just_read.pop(append.session_id, None)
@@ -217,7 +234,7 @@ class SessionFiles:
         if not data:
             return Outcome.COMMITTED  # only letting go: nothing to write
         size = state.size
-        grown = _State(after, size + len(data), state.inode)
+        grown = replace(state, info=after, size=size + len(data))
         return _Write(grown, Outcome.COMMITTED, data, keep=size, at=size, append=append)
 
     def _state(self, session_id: str) -> _State | None:
@@ -226,7 +243,7 @@ class SessionFiles:
         if known is not None:
             return known
         log = scan_file(self.path(session_id), session_id)
-        return None if log is None else _State(log.info, log.last_end)
+        return None if log is None else _State(log.info, log.last_end, indexed_size=log.indexed_size)
 
     def _is_stored(self, append: Append) -> bool:
         log, first = self._certain(append.session_id), append.expected_seq

@@ -9,15 +9,23 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from io import BytesIO
-from itertools import compress, count
+from itertools import accumulate, compress, count, islice
 from pathlib import Path
 from sys import intern
 from typing import Final, TypeAlias, overload
 
 from schedule_sm.stores.faults import fault_of
+from schedule_sm.stores.jsonl_index import (
+    Indexed,
+    LastBatch,
+    Places,
+    is_worth_an_index,
+    read_index,
+    write_index,
+)
 from schedule_sm.stores.jsonl_lines import (
     LINE_END,
     LineReader,
@@ -43,44 +51,59 @@ _PIECE: Final = 1 << 18
 
 _EventBatch: TypeAlias = tuple[int, int, bytes]
 """First and last seq, and ``wake_at`` as it is written."""
-_LastBatch: TypeAlias = tuple[int, int, SessionInfo]
-"""Its start and end in bytes, and the session after it."""
 
 
 class ScannedLog(Sequence[StoredEvent]):
     """A session's events as they stand in its file; each is decoded when touched."""
 
-    def __init__(self, batch: _LastBatch, texts: list[bytes], types: list[str]) -> None:
+    def __init__(self, data: bytes, batch: LastBatch, places: Places, indexed_size: int = 0) -> None:
         """Take over what was found in a file.
 
         Args:
+            data: its bytes.
             batch: the last whole batch.
-            texts: each event's line as far as its checksum covers it; those behind that batch do not count.
-            types: each event's type.
+            places: where the events stand; those behind that batch do not count.
+            indexed_size: how many of the bytes were known from its index.
         """
         self.last_start, self.last_end, self.info = batch
-        self._texts = texts
-        self._types = types
-        del texts[self.info.next_seq :], types[self.info.next_seq :]
+        self.indexed_size = indexed_size
+        places.cut(self.info.next_seq)
+        self._data = data
+        self._places = places
+
+    def keep_index(self, path: Path) -> int:
+        """Write an index of the file ``path`` if that is worth it; return how many bytes are indexed now."""
+        if is_worth_an_index(self.last_end, self.indexed_size):
+            batch = LastBatch(self.last_start, self.last_end, self.info)
+            write_index(path, self._data, Indexed(batch, self._places))
+            self.indexed_size = self.last_end
+        return self.indexed_size
 
     def of_types(self, types: Collection[str], first: int = 0) -> list[StoredEvent]:
         """Return the events of ``types`` from ``first`` on, in order; the others are not decoded."""
-        return [event_of(self._texts[seq]) for seq in self._seqs_of(types) if seq >= first]
+        return [self[seq] for seq in self._seqs_of(types) if seq >= first]
 
     def bodies(self, types: Collection[str]) -> dict[str, tuple[list[int], list[str]]]:
         """Return, for each of ``types``, the seqs and the bodies of its events in order."""
         found: dict[str, tuple[list[int], list[str]]] = {type_: ([], []) for type_ in types}
+        columns = [found.get(type_, ([], [])) for type_ in self._places.types]
+        kinds, starts = self._places.kinds, self._places.starts
         for seq in self._seqs_of(types):
-            seqs, bodies = found[self._types[seq]]
+            seqs, bodies = columns[kinds[seq]]
             seqs.append(seq)
-            bodies.append(body_of(self._texts[seq]))
+            bodies.append(body_of(self._text(starts[seq])))
         return found
 
     def _seqs_of(self, types: Collection[str]) -> Iterator[int]:
-        return compress(count(), map(frozenset(types).__contains__, self._types))
+        wanted = frozenset(kind for kind, type_ in enumerate(self._places.types) if type_ in types)
+        return compress(count(), map(wanted.__contains__, self._places.kinds))
+
+    def _text(self, start: int) -> bytes:
+        """Return the line that begins at ``start`` as far as its checksum covers it."""
+        return self._data[start : self._data.index(b"\n", start) + 1 - LINE_END]
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._places.starts)
 
     @overload
     def __getitem__(self, position: int) -> StoredEvent: ...
@@ -90,8 +113,10 @@ class ScannedLog(Sequence[StoredEvent]):
 
     def __getitem__(self, position: int | slice) -> StoredEvent | list[StoredEvent]:
         """Return one event, or some."""
-        found = self._texts[position]
-        return event_of(found) if isinstance(found, bytes) else list(map(event_of, found))
+        start = self._places.starts[position]
+        if isinstance(start, int):
+            return event_of(self._text(start))
+        return [event_of(self._text(each)) for each in start]
 
 
 def scan_file(path: Path, session_id: str | None = None, size: int | None = None) -> ScannedLog | None:
@@ -111,13 +136,16 @@ def scan_file(path: Path, session_id: str | None = None, size: int | None = None
         return None
     except OSError as error:
         raise fault_of(error, str(path)) from error
-    return scan(data[:size], str(path), session_id)
+    data = data[:size]
+    return scan(data, str(path), session_id, read_index(path, data))
 
 
-def scan(data: bytes, place: str, session_id: str | None = None) -> ScannedLog | None:
-    """Return what ``data`` holds, the bytes of the file ``place``; see ``scan_file``."""
+def scan(
+    data: bytes, place: str, session_id: str | None = None, indexed: Indexed | None = None
+) -> ScannedLog | None:
+    """Return what ``data`` holds, the bytes of the file ``place`` or some of them ``indexed``; see ``scan_file``."""
     try:
-        log = _Scan(data).log()
+        log = _Scan(data, indexed).log()
     except (ValueError, TypeError):
         return _read_by_line(data, place, session_id)
     if log is not None and session_id not in (None, log.info.id):
@@ -126,38 +154,54 @@ def scan(data: bytes, place: str, session_id: str | None = None) -> ScannedLog |
 
 
 def _read_by_line(data: bytes, place: str, session_id: str | None) -> ScannedLog | None:
-    last = None
-    texts, types = list[bytes](), list[str]()
+    last, places = None, Places()
+    kind_of = _Kinds(places.types)
     for last in read_batches(BytesIO(data), place, session_id):
-        texts += last.texts
-        types += (intern(event.type) for event in last.events)
-    return None if last is None else ScannedLog((last.start, last.end, last.info), texts, types)
+        places.starts.extend(_starts(last.texts, last.end - _length(last.texts)))
+        places.kinds.extend(kind_of.named(event.type) for event in last.events)
+    if last is None:
+        return None
+    return ScannedLog(data, LastBatch(last.start, last.end, last.info), places)
 
 
 class _OtherwiseError(ValueError):
     """Something is not as common; whether that is damage is not decided here."""
 
 
-class _Types(dict[bytes, str]):
-    """The types of a file by how they are written; one that is not there is decoded."""
+class _Kinds(dict[bytes, int]):
+    """The numbers of a file's types by how they are written; one that is not there is decoded."""
 
-    def __missing__(self, text: bytes) -> str:
-        self[text] = intern(type_of(text))
-        return self[text]
+    def __init__(self, types: list[str]) -> None:
+        super().__init__()
+        self._types = types
+        self._by_name = {name: kind for kind, name in enumerate(types)}
+
+    def __missing__(self, text: bytes) -> int:
+        self[text] = kind = self.named(type_of(text))
+        return kind
+
+    def named(self, name: str) -> int:
+        kind = self._by_name.setdefault(name, len(self._types))
+        if kind == len(self._types):
+            self._types.append(intern(name))
+        return kind
 
 
 class _Scan:
     """One pass over a file; raises ValueError or TypeError where it has to be read line by line."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, indexed: Indexed | None) -> None:
         self._data = data
-        self._offset = 0
+        self._batch = None if indexed is None else indexed.batch
+        self._places = Places() if indexed is None else indexed.places
+        self._offset = self._indexed_size = 0 if indexed is None else indexed.batch.end
         """Of the next line."""
         self._reader = LineReader()
-        self._batch: _LastBatch | None = None
-        self._texts: list[bytes] = []
-        self._types: list[str] = []
-        self._type_at = _Types().__getitem__
+        if indexed is not None:
+            self._reader.info = indexed.batch.info
+            self._reader.next_seq = indexed.batch.info.next_seq
+        self._first_seq = self._reader.next_seq
+        self._kind_at = _Kinds(self._places.types).__getitem__
         self._seqs: list[bytes] = []
 
     def log(self) -> ScannedLog | None:
@@ -167,16 +211,16 @@ class _Scan:
         check_cut(data[end:])
         if not data.isascii():
             raise _OtherwiseError
-        start = 0
+        start = self._offset
         while start < end:
             stop = data.find(b"\n", min(start + _PIECE, end - 1)) + 1
             self._take(data[start:stop])
             start = stop
-        if not _count_up(b",".join(self._seqs)):
+        if not _count_up(b",".join(self._seqs), self._first_seq):
             raise _OtherwiseError
         if self._batch is None:
             return None
-        return ScannedLog(self._batch, self._texts, self._types)
+        return ScannedLog(data, self._batch, self._places, self._indexed_size)
 
     def _take(self, lines: bytes) -> None:
         columns = _LINE.split(lines)
@@ -199,7 +243,7 @@ class _Scan:
         end = self._offset + length
         batch = self._reader.take(self._data[self._offset : end], self._offset)
         if batch is not None:
-            self._batch = batch.start, batch.end, batch.info
+            self._batch = LastBatch(batch.start, batch.end, batch.info)
         self._offset = end
 
     def _take_events(
@@ -215,8 +259,8 @@ class _Scan:
         if self._reader.info is None:
             raise _OtherwiseError
         self._seqs.append(b",".join(seqs))
-        self._types.extend(map(self._type_at, types))
-        self._texts.extend(texts)
+        self._places.kinds.extend(map(self._kind_at, types))
+        self._places.starts.extend(_starts(texts, self._offset))
         self._offset += length
         self._take_batches(common, self._reader.info)
 
@@ -249,31 +293,41 @@ class _Scan:
         seq, last, _ = batches[0]
         if reader.last not in (None, last):
             raise _OtherwiseError
-        start = self._start_of(seq) if reader.last is None else reader.start
+        start = self._places.starts[seq] if reader.last is None else reader.start
         reader.next_seq, reader.last = stop, None
         for seq, last, wake_at in batches[-2:]:
             if seq != batches[0][0]:
-                start = self._start_of(seq)
+                start = self._places.starts[seq]
             if last < stop:
                 info = replace(info, wake_at=wake_of(wake_at), next_seq=last + 1)
-                self._batch = start, self._start_of(last + 1), info
+                self._batch = LastBatch(start, self._data.index(b"\n", self._places.starts[last]) + 1, info)
             else:
                 reader.start, reader.last = start, last
-
-    def _start_of(self, seq: int) -> int:
-        return self._offset - _length(self._texts[seq:])
 
 
 def _length(texts: Sequence[bytes]) -> int:
     return sum(map(len, texts)) + LINE_END * len(texts)
 
 
-_THOUSAND: Final = b"".join(b",%03d" % number for number in range(1_000))
+def _starts(texts: Sequence[bytes], first: int) -> Iterable[int]:
+    """Iterate over where the lines of ``texts`` begin, one behind the other from ``first`` on."""
+    ends = accumulate([len(text) + LINE_END for text in texts], initial=first)
+    return islice(ends, len(texts))
 
 
-def _count_up(seqs: bytes) -> bool:
-    """Return whether these are the numbers from 0 on, with commas between them."""
-    thousands = range(1, 1 + seqs.count(b",") // 1_000)
-    pieces = [_THOUSAND.replace(b",", b",%d" % thousand) for thousand in thousands]
-    numbers = b"".join([",".join(map(str, range(1_000))).encode(), *pieces, b","])
-    return not seqs or numbers.startswith(seqs + b",")
+_THOUSAND: Final = b"".join(b"-%03d," % number for number in range(1_000))
+
+
+def _count_up(seqs: bytes, first: int) -> bool:
+    """Return whether these are the numbers from ``first`` on, with commas between them."""
+    begun, skipped = divmod(first, 1_000)
+    thousands = range(begun, begun + 2 + seqs.count(b",") // 1_000)
+    numbers = b"".join(_thousand(thousand) for thousand in thousands)
+    return not seqs or numbers.split(b",", skipped)[-1].startswith(seqs + b",")
+
+
+def _thousand(thousand: int) -> bytes:
+    """Return the numbers of a thousand, a comma behind each."""
+    if not thousand:
+        return b"".join(b"%d," % number for number in range(1_000))
+    return _THOUSAND.replace(b"-", b"%d" % thousand)

@@ -15,6 +15,8 @@ from schedule_sm.core.fields import SCHEDULE_CHANGE
 from schedule_sm.embedded import ScheduleHost
 from schedule_sm.embedded.encoded_log import encode_data
 from schedule_sm.stores.jsonl import JsonlStore
+from schedule_sm.stores.jsonl_folder import file_name
+from schedule_sm.stores.jsonl_index import index_path
 from schedule_sm.stores.protocol import Append, Outcome, Store, StoredEvent
 from schedule_sm.stores.sqlite import SqliteStore
 from tests.benchmarks.frame import Figure, Figures, Row, Side, Target, in_a_loop
@@ -49,17 +51,21 @@ def _cold_start(setting: Setting, folder: Path) -> Row:
     plain = folder / "plain.jsonl"
     write_plain(plain, log)
     sides: dict[str, Side] = {f"ours, {name}": in_a_loop(cold_start, *how) for name, how in opened.items()}
+    bare = "ours, JSONL without its index"
+    sides[bare] = in_a_loop(cold_start, *opened["JSONL"], is_indexed=False)
     sides["reference"] = driven(setting.reference, "cold", plain)
     reference = Figure("reference", "ms")
     claim = "cold start of 10,000 schedule events among 40,000 others, from"
     return Row(
         4,
         "A stored session, half of its schedule events creates, the rest deletes and dispatches: from the opening of the "
-        "store to the armed timer of the earliest target, in the embedded host with everything it loads. The reference "
-        "reads a JSONL file, parses, folds and takes the earliest target.",
+        "store to the armed timer of the earliest target, in the embedded host with everything it loads. The session was "
+        "closed as a host closes it, so a JSONL file has its index beside it; without, as a host that is killed the first "
+        "time leaves it, for comparison. The reference reads a JSONL file, parses, folds and takes the earliest target.",
         sides,
         [
             Target("4", f"{claim} JSONL", Figure("ours, JSONL", "ms"), 1.0, reference, stretch=0.5),
+            Target("4", "the same without the index of the JSONL file", Figure(bare, "ms"), None, reference),
             Target("4", f"{claim} SQLite", Figure("ours, SQLite", "ms"), 0.5, reference),
         ],
         samples=4,
@@ -116,8 +122,10 @@ async def fill(open_store: OpenStore, path: Path, log: list[tuple[str, Any]]) ->
         await store.close()
 
 
-async def cold_start(open_store: OpenStore, path: Path) -> Figures:
+async def cold_start(open_store: OpenStore, path: Path, *, is_indexed: bool = True) -> Figures:
     """Open the session and wait until its owner waits for its first target; in ms."""
+    if not is_indexed:
+        index_path(path / file_name("main")).unlink()
     begun = perf_counter()
     store = await open_store(path)
     try:

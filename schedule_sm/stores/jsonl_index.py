@@ -1,0 +1,137 @@
+"""The index beside a session file: where each event's line begins, and of which type it is.
+
+It is a projection, never needed: it counts only for a file whose first bytes are those that it was made from, by their
+CRC-32. Such a file is checked in one pass over its bytes, and only what came behind them is read line by line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import zlib
+from array import array
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from schedule_sm.stores.jsonl_folder import PRIVATE_FILE
+from schedule_sm.stores.protocol import SessionInfo
+
+WORTH_BYTES: Final = 1 << 18
+"""Bytes that are not worth an index: they are read line by line in a millisecond or two."""
+_WORTH_SHARE: Final = 8
+"""Nor is the growth by less than one eighth of what an index covers, so that it is seldom written again."""
+_FORMAT: Final = {"format": "schedule-sm/jsonl-index", "version": 1, "order": sys.byteorder}
+_CRC_BYTES: Final = 4
+_BINARY: Final = getattr(os, "O_BINARY", 0)  # Windows
+
+_logger = logging.getLogger(__name__)
+
+
+class LastBatch(NamedTuple):
+    """The last whole batch of a file."""
+
+    start: int
+    """Its offset in bytes."""
+    end: int
+    """Where the next one begins."""
+    info: SessionInfo
+    """The session after it."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Where the events of a file stand, by seq."""
+
+    starts: array[int] = field(default_factory=lambda: array("Q"))
+    """The offset of each event's line in bytes."""
+    kinds: array[int] = field(default_factory=lambda: array("I"))
+    """The number of each event's type."""
+    types: list[str] = field(default_factory=list)
+    """The types by their number."""
+
+    def cut(self, count: int) -> None:
+        """Keep the first ``count`` events."""
+        del self.starts[count:], self.kinds[count:]
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What an index says of the bytes up to the end of ``batch``."""
+
+    batch: LastBatch
+    places: Places
+
+
+def index_path(path: Path) -> Path:
+    """Return where the index of the session file ``path`` is."""
+    return path.with_suffix(".index")
+
+
+def is_worth_an_index(size: int, indexed: int) -> bool:
+    """Whether a file of ``size`` bytes, of which an index covers ``indexed``, should get a new one."""
+    return size - indexed >= max(WORTH_BYTES, indexed // _WORTH_SHARE)
+
+
+def read_index(path: Path, data: bytes) -> Indexed | None:
+    """Return the index of the file ``path``, which holds ``data``; ``None`` if there is none for just these bytes."""
+    if len(data) < WORTH_BYTES:
+        return None
+    try:
+        written = index_path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _logger.info("the index of %s is not used: %s", path, error)
+        return None
+    head, _, rest = written.partition(b"\n")
+    columns, crc = rest[:-_CRC_BYTES], rest[-_CRC_BYTES:]
+    if zlib.crc32(columns, zlib.crc32(head)).to_bytes(_CRC_BYTES, "big") != crc:
+        return None
+    said = json.loads(head)
+    if {key: said.get(key) for key in _FORMAT} != _FORMAT:
+        return None
+    batch = LastBatch(said["start"], said["end"], SessionInfo(**said["info"]))
+    if batch.end > len(data) or zlib.crc32(memoryview(data)[: batch.end]) != said["crc"]:
+        return None
+    places = Places(types=said["types"])
+    middle = batch.info.next_seq * places.starts.itemsize
+    places.starts.frombytes(columns[:middle])
+    places.kinds.frombytes(columns[middle:])
+    return Indexed(batch, places)
+
+
+def write_index(path: Path, data: bytes, indexed: Indexed) -> None:
+    """Write the index of the file ``path``, which holds ``data``; whole or not at all. A fault is logged, no more.
+
+    It is not synced: after a crash it is checked like any other.
+    """
+    start, end, info = indexed.batch
+    places = indexed.places
+    said = {
+        **_FORMAT,
+        "start": start,
+        "end": end,
+        "crc": zlib.crc32(memoryview(data)[:end]),
+        "info": asdict(info),
+        "types": places.types,
+    }
+    head = json.dumps(said, separators=(",", ":")).encode("ascii")
+    columns = places.starts.tobytes() + places.kinds.tobytes()
+    crc = zlib.crc32(columns, zlib.crc32(head)).to_bytes(_CRC_BYTES, "big")
+    target = index_path(path)
+    fresh = target.with_name(f".{target.name}")
+    try:
+        with suppress(FileNotFoundError):
+            fresh.unlink()  # left by a process that was killed
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, PRIVATE_FILE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines((head, b"\n", columns, crc))
+        fresh.replace(target)
+    except OSError as error:
+        _logger.info("the index of %s was not written: %s", path, error)
+        with suppress(OSError):
+            fresh.unlink()
