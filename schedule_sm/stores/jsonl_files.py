@@ -25,6 +25,9 @@ from schedule_sm.stores.jsonl_scan import ScannedLog, scan_file
 from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent
 from schedule_sm.stores.similar_ids import nearest
 
+INDEXED_AT_ONCE: Final = 1 << 24
+"""Bytes of files that are indexed at most in a group that lets many sessions go: a tenth of a second's work."""
+
 GROUP_FILES: Final = 64
 """Files written before they are synced: enough to share a journal commit, far below any limit on open files."""
 
@@ -100,12 +103,14 @@ class SessionFiles:
         self._states: dict[str, _State] = {}
         self._waking: dict[str, SessionInfo] | None = None  # filled by the first question for it
         self._just_read: dict[str, ScannedLog] = {}  # by an acquisition, for the read that follows it
+        self._may_index = 0
         self.syncs = 0
 
     # -- writing --------------------------------------------------------------------------------------------
 
     def commit(self, requests: Sequence[Request]) -> list[Answer]:
         """Carry out ``requests`` in order and answer each; a fault of one session is no other's."""
+        self._may_index = INDEXED_AT_ONCE
         answers: dict[int, Answer] = {}
         group: dict[str, _Open] = {}
         for position, request in enumerate(requests):
@@ -167,9 +172,10 @@ class SessionFiles:
             del self._states[append.session_id]
 
     def _keep_index(self, session_id: str, state: _State) -> None:
-        """Leave an index to whoever opens the session next, if it has grown much; O(what it grew by)."""
-        if not is_worth_an_index(state.size, state.indexed_size):
+        """Leave an index to whoever opens the session next, if it has grown much and there is time for it."""
+        if not is_worth_an_index(state.size, state.indexed_size) or state.size > self._may_index:
             return
+        self._may_index -= state.size
         path = self.path(session_id)
         try:
             log = scan_file(path, session_id, state.size)

@@ -87,20 +87,34 @@ def read_index(path: Path, data: bytes) -> Indexed | None:
     except OSError as error:
         _logger.info("the index of %s is not used: %s", path, error)
         return None
+    try:
+        return _read(written, data)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        _logger.info("the index of %s is not used: %r", path, error)
+        return None
+
+
+def _read(written: bytes, data: bytes) -> Indexed:
     head, _, rest = written.partition(b"\n")
     columns, crc = rest[:-_CRC_BYTES], rest[-_CRC_BYTES:]
     if zlib.crc32(columns, zlib.crc32(head)).to_bytes(_CRC_BYTES, "big") != crc:
-        return None
+        msg = "its checksum is wrong"
+        raise ValueError(msg)
     said = json.loads(head)
-    if {key: said.get(key) for key in _FORMAT} != _FORMAT:
-        return None
+    if any(said[key] != value for key, value in _FORMAT.items()):
+        msg = "it is of another format"
+        raise ValueError(msg)
     batch = LastBatch(said["start"], said["end"], SessionInfo(**said["info"]))
     if batch.end > len(data) or zlib.crc32(memoryview(data)[: batch.end]) != said["crc"]:
-        return None
+        msg = "it is of another file"
+        raise ValueError(msg)
     places = Places(types=said["types"])
     middle = batch.info.next_seq * places.starts.itemsize
     places.starts.frombytes(columns[:middle])
     places.kinds.frombytes(columns[middle:])
+    if not len(places.starts) == len(places.kinds) == batch.info.next_seq:
+        msg = "its columns are not as long as the session"
+        raise ValueError(msg)
     return Indexed(batch, places)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +124,32 @@ def test_an_index_of_another_kind_is_not_read(
         log = scan_file(path)
         assert log is not None
         assert log.indexed_size == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda said: said.pop("crc"),
+        lambda said: said.pop("types"),
+        lambda said: said["info"].pop("id"),
+        lambda said: said["info"].update(next_seq=3),
+        lambda said: said["info"].update(next_seq=17),
+        lambda said: said["info"].update(next_seq="16"),
+        lambda said: said.update(end="x"),
+        lambda said: said.update(end=1 << 40),
+        lambda said: said.clear(),
+    ],
+)
+def test_an_index_by_somebody_else_is_not_trusted(change: Callable[[dict[str, Any]], object]) -> None:
+    data = b"".join(small_log())
+    with indexed(data) as path:
+        head, _, rest = index_path(path).read_bytes().partition(b"\n")
+        said = json.loads(head)
+        change(said)
+        head, columns = json.dumps(said).encode(), rest[:-4]
+        crc = zlib.crc32(columns, zlib.crc32(head)).to_bytes(4, "big")
+        index_path(path).write_bytes(b"%b\n%b%b" % (head, columns, crc))
+        assert verdict_of_file(path) == verdict_by_line(data)
 
 
 # -- in a store ---------------------------------------------------------------------------------------------------
@@ -264,6 +292,22 @@ async def test_an_index_that_cannot_be_written_or_read_harms_nothing(
         "schedule-sm.json",
     }
     bench.check(MANY)
+
+
+@pytest.mark.asyncio
+async def test_many_sessions_that_are_let_go_at_once_are_not_held_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl_files, "INDEXED_AT_ONCE", 3 * WORTH_BYTES)
+    store = await JsonlStore.open(tmp_path / "store")
+    event = StoredEvent(0, "a", NOW_MS, '"%s"' % ("x" * WORTH_BYTES))
+    infos = [await store.acquire(f"s-{n}", NOW_MS) for n in range(5)]
+    appends = [Append(info.id, info.epoch, 0, (event,), None, let_go=True) for info in infos]
+    assert set(await store.append(appends)) == {Outcome.COMMITTED}
+    assert len([*store.path.glob("*.index")]) == 2
+    assert [(await store.acquire(info.id, NOW_MS)).next_seq for info in infos] == [1] * 5
+    assert len([*store.path.glob("*.index")]) == 5, "whoever opens them makes up for it"
+    await store.close()
 
 
 @pytest.mark.asyncio
