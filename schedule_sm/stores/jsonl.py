@@ -99,6 +99,7 @@ class JsonlStore:
         for append, outcome in zip(batch, outcomes, strict=True):
             if append.let_go and outcome is Outcome.COMMITTED:
                 self._let_go(append)
+                self._groups.idly(self._files.index_let_go)
         self._appends += outcomes.count(Outcome.COMMITTED)
         return outcomes
 

@@ -21,12 +21,12 @@ from schedule_sm.stores.jsonl_bytes import put, sync
 from schedule_sm.stores.jsonl_folder import file_name, likely_id, session_files, sync_folder
 from schedule_sm.stores.jsonl_index import is_worth_an_index
 from schedule_sm.stores.jsonl_lines import DamagedLineError, batches_of, event_lines, meta_line
-from schedule_sm.stores.jsonl_scan import ScannedLog, scan_file
+from schedule_sm.stores.jsonl_scan import ScannedLog, index_file, scan_file
 from schedule_sm.stores.protocol import Append, OpenedLog, Outcome, SessionInfo, StoredEvent
 from schedule_sm.stores.similar_ids import nearest
 
 INDEXED_AT_ONCE: Final = 1 << 24
-"""Bytes of files that are indexed at most in a group that lets many sessions go: a tenth of a second's work."""
+"""Bytes of files that are indexed at most after a group that lets many sessions go: a tenth of a second's work."""
 
 GROUP_FILES: Final = 64
 """Files written before they are synced: enough to share a journal commit, far below any limit on open files."""
@@ -69,7 +69,7 @@ class _State:
     inode: int | None = None
     """Which file that is; ``None`` before it was written to."""
     indexed_size: int = 0
-    """How many of those bytes its index covers."""
+    """How many of those bytes its index covers, or would if it could have been written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,13 @@ class SessionFiles:
         self._states: dict[str, _State] = {}
         self._waking: dict[str, SessionInfo] | None = None  # filled by the first question for it
         self._just_read: dict[str, ScannedLog] = {}  # by an acquisition, for the read that follows it
-        self._may_index = 0
+        self._let_go: dict[str, int] = {}  # how long the files are that have grown by much
         self.syncs = 0
 
     # -- writing --------------------------------------------------------------------------------------------
 
     def commit(self, requests: Sequence[Request]) -> list[Answer]:
         """Carry out ``requests`` in order and answer each; a fault of one session is no other's."""
-        self._may_index = INDEXED_AT_ONCE
         answers: dict[int, Answer] = {}
         group: dict[str, _Open] = {}
         for position, request in enumerate(requests):
@@ -168,22 +167,26 @@ class SessionFiles:
         state = self._states.get(append.session_id)
         is_let_go = append.let_go and (answer is Outcome.COMMITTED or not append.events)
         if is_let_go and state is not None and state.info.epoch == append.epoch:
-            self._keep_index(append.session_id, state)
+            if is_worth_an_index(state.size, state.indexed_size):
+                self._let_go[append.session_id] = state.size
             del self._states[append.session_id]
 
-    def _keep_index(self, session_id: str, state: _State) -> None:
-        """Leave an index to whoever opens the session next, if it has grown much and there is time for it."""
-        if not is_worth_an_index(state.size, state.indexed_size) or state.size > self._may_index:
-            return
-        self._may_index -= state.size
-        path = self.path(session_id)
-        try:
-            log = scan_file(path, session_id, state.size)
-        except StoreError as error:
-            _logger.info("the index of %s was not written: %s", path, error)
-        else:
-            if log is not None:
-                log.keep_index(path)
+    def index_let_go(self) -> None:
+        """Leave an index to whoever opens next what was let go; what is too much to do now he does himself.
+
+        It raises nothing: an index is never needed.
+        """
+        left = INDEXED_AT_ONCE
+        while self._let_go:
+            session_id, size = self._let_go.popitem()
+            left -= size
+            if left < 0:
+                continue
+            path = self.path(session_id)
+            try:
+                index_file(path, session_id, size)
+            except Exception as error:  # noqa: BLE001 - the session is closed, nobody is there to be told
+                _logger.info("the index of %s was not written: %r", path, error)
 
     def _note(self, session_id: str, state: _State) -> None:
         self._states[session_id] = state

@@ -6,12 +6,16 @@ CRC-32. Such a file is checked in one pass over its bytes, and only what came be
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
+import shutil
+import stat
 import sys
 import zlib
 from array import array
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,7 +30,12 @@ _WORTH_SHARE: Final = 8
 """Nor is the growth by less than one eighth of what an index covers, so that it is seldom written again."""
 _FORMAT: Final = {"format": "schedule-sm/jsonl-index", "version": 1, "order": sys.byteorder}
 _CRC_BYTES: Final = 4
-_BINARY: Final = getattr(os, "O_BINARY", 0)  # Windows
+_HEAD_BYTES: Final = 1 << 10
+"""More than an index is ever longer than its session, whose lines say all that it says but this."""
+_BINARY: Final = getattr(os, "O_BINARY", 0)  # on Windows alone
+_AT_ONCE: Final = getattr(os, "O_NONBLOCK", 0)  # not on Windows
+_ROOM: Final = 1 << 26
+"""Free bytes that an index leaves to the sessions."""
 
 _logger = logging.getLogger(__name__)
 
@@ -81,7 +90,7 @@ def read_index(path: Path, data: bytes) -> Indexed | None:
     if len(data) < WORTH_BYTES:
         return None
     try:
-        written = index_path(path).read_bytes()
+        written = _bytes_of(index_path(path), len(data) + _HEAD_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -92,6 +101,15 @@ def read_index(path: Path, data: bytes) -> Indexed | None:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         _logger.info("the index of %s is not used: %r", path, error)
         return None
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    """Return what a plain file of at ``most`` so many bytes holds; none may be waited for."""
+    with os.fdopen(os.open(path, os.O_RDONLY | _BINARY | _AT_ONCE), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+            raise OSError(errno.EINVAL, "it is no index", str(path))
+        return file.read()
 
 
 def _read(written: bytes, data: bytes) -> Indexed:
@@ -136,16 +154,24 @@ def write_index(path: Path, data: bytes, indexed: Indexed) -> None:
     head = json.dumps(said, separators=(",", ":")).encode("ascii")
     columns = places.starts.tobytes() + places.kinds.tobytes()
     crc = zlib.crc32(columns, zlib.crc32(head)).to_bytes(_CRC_BYTES, "big")
-    target = index_path(path)
-    fresh = target.with_name(f".{target.name}")
     try:
-        with suppress(FileNotFoundError):
-            fresh.unlink()  # left by a process that was killed
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, PRIVATE_FILE)
+        _put(index_path(path), (head, b"\n", columns, crc))
+    except (OSError, MemoryError) as error:
+        _logger.info("the index of %s was not written: %r", path, error)
+
+
+def _put(target: Path, parts: Iterable[bytes]) -> None:
+    if shutil.disk_usage(target.parent).free < _ROOM:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+    fresh = target.with_name(f".{target.name}")
+    with suppress(FileNotFoundError):
+        fresh.unlink()  # left by a process that was killed
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, PRIVATE_FILE)
+    try:
         with os.fdopen(descriptor, "wb") as file:
-            file.writelines((head, b"\n", columns, crc))
+            file.writelines(parts)
         fresh.replace(target)
-    except OSError as error:
-        _logger.info("the index of %s was not written: %s", path, error)
+    except BaseException:
         with suppress(OSError):
             fresh.unlink()
+        raise

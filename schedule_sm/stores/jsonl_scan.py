@@ -72,7 +72,7 @@ class ScannedLog(Sequence[StoredEvent]):
         self._places = places
 
     def keep_index(self, path: Path) -> int:
-        """Write an index of the file ``path`` if that is worth it; return how many bytes are indexed now."""
+        """Write an index of the file ``path`` if that is worth it; return how many bytes it now should cover."""
         if is_worth_an_index(self.last_end, self.indexed_size):
             batch = LastBatch(self.last_start, self.last_end, self.info)
             write_index(path, self._data, Indexed(batch, self._places))
@@ -138,6 +138,19 @@ def scan_file(path: Path, session_id: str | None = None, size: int | None = None
         raise fault_of(error, str(path)) from error
     data = data[:size]
     return scan(data, str(path), session_id, read_index(path, data))
+
+
+def index_file(path: Path, session_id: str, size: int) -> None:
+    """Write an index of the first ``size`` bytes of a file; lines that have to be read one by one take too long for it.
+
+    Raises:
+        OSError: if the file cannot be read.
+        ValueError, TypeError: if there are such lines.
+    """
+    data = path.read_bytes()[:size]
+    log = _Scan(data, read_index(path, data)).log()
+    if log is not None and log.info.id == session_id:
+        log.keep_index(path)
 
 
 def scan(
@@ -320,10 +333,12 @@ _THOUSAND: Final = b"".join(b"-%03d," % number for number in range(1_000))
 
 def _count_up(seqs: bytes, first: int) -> bool:
     """Return whether these are the numbers from ``first`` on, with commas between them."""
+    if not seqs:
+        return True
     begun, skipped = divmod(first, 1_000)
     thousands = range(begun, begun + 2 + seqs.count(b",") // 1_000)
     numbers = b"".join(_thousand(thousand) for thousand in thousands)
-    return not seqs or numbers.split(b",", skipped)[-1].startswith(seqs + b",")
+    return numbers.split(b",", skipped)[-1].startswith(seqs + b",")
 
 
 def _thousand(thousand: int) -> bytes:

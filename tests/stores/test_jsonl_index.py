@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import os
 import stat
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +27,7 @@ from schedule_sm.stores.errors import StoreError
 from schedule_sm.stores.jsonl import JsonlStore
 from schedule_sm.stores.jsonl_index import WORTH_BYTES, index_path
 from schedule_sm.stores.jsonl_lines import DamagedLineError, event_lines, meta_line, read_batches
-from schedule_sm.stores.jsonl_scan import ScannedLog, scan_file
+from schedule_sm.stores.jsonl_scan import scan_file
 from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEvent
 from schedule_sm.testing.store_contract import NOW_MS
 from tests.stores.damaged_logs import FIRST, damaged, logs
@@ -300,14 +303,89 @@ async def test_many_sessions_that_are_let_go_at_once_are_not_held_up(
 ) -> None:
     monkeypatch.setattr(jsonl_files, "INDEXED_AT_ONCE", 3 * WORTH_BYTES)
     store = await JsonlStore.open(tmp_path / "store")
-    event = StoredEvent(0, "a", NOW_MS, '"%s"' % ("x" * WORTH_BYTES))
+    event = StoredEvent(0, "a", NOW_MS, f'"{"x" * WORTH_BYTES}"')
     infos = [await store.acquire(f"s-{n}", NOW_MS) for n in range(5)]
     appends = [Append(info.id, info.epoch, 0, (event,), None, let_go=True) for info in infos]
     assert set(await store.append(appends)) == {Outcome.COMMITTED}
+    await store.live()  # behind the indexes, in the store's thread
     assert len([*store.path.glob("*.index")]) == 2
     assert [(await store.acquire(info.id, NOW_MS)).next_seq for info in infos] == [1] * 5
     assert len([*store.path.glob("*.index")]) == 5, "whoever opens them makes up for it"
     await store.close()
+
+
+@pytest.mark.asyncio
+async def test_nobody_waits_for_the_index_of_another_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, is_indexing = threading.Event(), threading.Event()
+
+    def waiting(*_: object) -> None:
+        is_indexing.set()
+        assert may_go_on.wait(10)
+
+    monkeypatch.setattr(jsonl_files, "index_file", waiting)
+    store = await JsonlStore.open(tmp_path / "store")
+    long, other = [await store.acquire(name, NOW_MS) for name in ("long", "other")]
+    event = StoredEvent(0, "a", NOW_MS, f'"{"x" * WORTH_BYTES}"')
+    both = [
+        Append(info.id, info.epoch, 0, (event,), None, let_go=is_last)
+        for info, is_last in ((long, True), (other, False))
+    ]
+    async with asyncio.timeout(10):
+        assert set(await store.append(both)) == {Outcome.COMMITTED}
+        await asyncio.to_thread(is_indexing.wait, 10)
+    may_go_on.set()
+    await store.close()
+
+
+@pytest.mark.asyncio
+async def test_lines_that_are_read_one_by_one_are_left_to_whoever_opens_the_session(bench: Bench) -> None:
+    await bench.acquire()
+    event = StoredEvent(0, "a", NOW_MS, '"ü"')
+    assert await bench.store.append([Append("s", bench.info.epoch, 0, (event,), None)]) == [Outcome.COMMITTED]
+    bench.info = replace(bench.info, next_seq=1)
+    await bench.append(MANY)
+    await bench.close()
+    assert not index_path(bench.path).exists()
+    await bench.acquire()
+    assert index_path(bench.path).exists()
+    await bench.close()
+    bench.scanned = 0
+    assert (await bench.acquire()).next_seq == MANY + 1
+    assert bench.scanned < 2_000
+    await bench.close()
+    bench.check(MANY + 1)
+
+
+@pytest.mark.asyncio
+async def test_the_last_bytes_of_a_disk_are_left_to_the_sessions(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl_index, "_ROOM", 1 << 62)
+    await bench.acquire()
+    await bench.append(MANY)
+    await bench.close()
+    await bench.acquire()
+    await bench.close()
+    assert not index_path(bench.path).exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes and devices are POSIX")
+@pytest.mark.parametrize("kind", ["fifo", "device", "huge"])
+def test_what_can_be_no_index_is_not_waited_for(kind: str) -> None:
+    data = b"".join(small_log())
+    with indexed(data) as path:
+        index = index_path(path)
+        index.unlink()
+        if kind == "fifo":
+            os.mkfifo(index)
+        elif kind == "device":
+            index.symlink_to("/dev/zero")
+        else:
+            with index.open("wb") as file:
+                file.truncate(1 << 40)
+        assert verdict_of_file(path) == verdict_by_line(data)
 
 
 @pytest.mark.asyncio
@@ -342,18 +420,24 @@ async def test_a_session_of_the_same_name_in_another_file_is_its_own(bench: Benc
     bench.check(1)
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError(), StoreError("s", "it is gone"), RuntimeError("a fault of ours")]
+)
 @pytest.mark.asyncio
-async def test_a_scan_that_fails_at_the_end_does_not_keep_the_session(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_whatever_goes_wrong_with_an_index_harms_no_session(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    def failing(path: Path, *_: Any) -> ScannedLog:
-        raise StoreError(str(path), "no more memory")
+    def failing(*_: object) -> None:
+        raise error
 
     await bench.acquire()
     await bench.append(MANY)
     with monkeypatch.context() as patched, caplog.at_level(logging.INFO, jsonl_files.__name__):
-        patched.setattr(jsonl_files, "scan_file", failing)
+        patched.setattr(jsonl_files, "index_file", failing)
         await bench.close()
-    assert "no more memory" in caplog.text
-    assert (await bench.acquire()).next_seq == MANY
+    assert repr(error) in caplog.text
+    with monkeypatch.context() as patched:
+        patched.setattr(jsonl_index, "_put", failing if isinstance(error, MemoryError) else lambda *_: None)
+        assert (await bench.acquire()).next_seq == MANY
     await bench.close()
+    bench.check(MANY)
