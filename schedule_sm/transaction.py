@@ -11,12 +11,15 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from schedule_sm.core.errors import ScheduleLogError
+from schedule_sm.core.event_log import AppendOnlyLog
 from schedule_sm.core.projection import Projection
 from schedule_sm.host import Agent, Session
 
 FOLDED_AT_ONCE: Final = 256
-"""So many changes are folded before the event loop gets a turn: half a millisecond of them where they are recognised as
-text, twice that where they are decoded."""
+"""So many changes are folded before the event loop gets a turn: half a millisecond of them, recognised as text."""
+
+DECODED_AT_ONCE: Final = 128
+"""So many events of a host's own log, each decoded and checked: as long."""
 
 UNANSWERED: Final = object()
 """The answer of a transaction of which nobody knows how it ended."""
@@ -170,8 +173,10 @@ class SharedSession:
 
         Nothing is decided from it, and a log that cannot be folded is left for ``fold`` to report.
         """
+        events = self.session.events
+        most = FOLDED_AT_ONCE if isinstance(events, AppendOnlyLog) else DECODED_AT_ONCE
         try:
-            return not self.projection.sync(self.session.events, most=FOLDED_AT_ONCE)
+            return not self.projection.sync(events, most=most)
         except ScheduleLogError:
             return False
 
