@@ -116,7 +116,7 @@ class SqliteStore:
     async def read(
         self, session_id: str, after_seq: int = -1, *, types: Collection[str] | None = None
     ) -> Sequence[StoredEvent]:
-        """See ``Store.read``; with ``types`` the index is read and nothing else."""
+        """See ``Store.read``; with ``types`` nothing else is read."""
 
         def read(connection: sqlite3.Connection) -> list[StoredEvent]:
             if rows.session_info(connection, session_id) is None:
@@ -128,7 +128,7 @@ class SqliteStore:
         return await self._read(read)
 
     async def open_log(self, session_id: str, types: Collection[str]) -> OpenedLog:
-        """See ``ByTypeStore.open_log``; the index is read, not the log."""
+        """See ``ByTypeStore.open_log``; the others are counted, not read."""
 
         def read(connection: sqlite3.Connection) -> OpenedLog:
             info = rows.session_info(connection, session_id)

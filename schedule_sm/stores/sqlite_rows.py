@@ -15,6 +15,7 @@ from schedule_sm.stores.protocol import Append, Outcome, SessionInfo, StoredEven
 from schedule_sm.stores.similar_ids import COMPARED_EACH_WAY, most_alike
 
 _COLUMNS: Final = "id, seed_length, parent, epoch, next_seq, wake_at, created_at"
+_EVENTS: Final = "SELECT seq, type, time, body FROM events WHERE session = ?"
 
 
 def acquire(connection: sqlite3.Connection, session_id: str, now_ms: int) -> SessionInfo:
@@ -53,14 +54,16 @@ def read_events(
     """Return a cursor over the session's events behind ``after_seq``, of ``types`` only if given."""
     if types is None:
         return connection.execute(
-            "SELECT seq, type, time, body FROM events WHERE session = ? AND seq > ? ORDER BY seq",
+            f"{_EVENTS} AND seq > ? ORDER BY seq",
             (session_id, after_seq),
         )
-    marks = ", ".join("?" * len(types))
+    types = set(types)
+    if not types:
+        return connection.execute(f"{_EVENTS} AND FALSE", (session_id,))
+    # each type's events are read where they stand and merged; for a list of types the engine would read all others
     return connection.execute(
-        "SELECT seq, type, time, body FROM events INDEXED BY events_by_type"
-        f" WHERE session = ? AND type IN ({marks}) AND seq > ? ORDER BY seq",
-        (session_id, *types, after_seq),
+        " UNION ALL ".join([f"{_EVENTS} AND type = ? AND seq > ?"] * len(types)) + " ORDER BY seq",
+        [value for type_ in types for value in (session_id, type_, after_seq)],
     )
 
 
@@ -69,7 +72,7 @@ def bodies_of(
 ) -> tuple[Sequence[int], Sequence[str]]:
     """Return the seqs and the bodies of the session's events of one type, in order."""
     rows = connection.execute(
-        "SELECT seq, body FROM events INDEXED BY events_by_type WHERE session = ? AND type = ? ORDER BY seq",
+        "SELECT seq, body FROM events WHERE session = ? AND type = ? ORDER BY seq",
         (session_id, type_),
     ).fetchall()
     return [seq for seq, _ in rows], [body for _, body in rows]
@@ -79,7 +82,7 @@ def is_whole(connection: sqlite3.Connection, session_id: str, length: int) -> bo
     """Return whether the session has the events 0 to ``length`` - 1 and no other."""
     # together, the three would have each seq looked at, three times as long; apart, the ends are two look-ups
     found: tuple[int, int | None, int | None] = connection.execute(
-        "SELECT (SELECT count(*) FROM events INDEXED BY events_by_type WHERE session = :session),"
+        "SELECT (SELECT count(*) FROM events INDEXED BY events_by_seq WHERE session = :session),"
         " (SELECT min(seq) FROM events WHERE session = :session),"
         " (SELECT max(seq) FROM events WHERE session = :session)",
         {"session": session_id},

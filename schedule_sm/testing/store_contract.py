@@ -110,6 +110,7 @@ async def what_is_committed_is_read_back(suite: _Suite) -> None:
     assert tuple(await store.read("s", -9)) == events
     assert tuple(await store.read("s", types=("a",))) == events[1::2]
     assert tuple(await store.read("s", 2, types=("a",))) == events[3::2]
+    assert tuple(await store.read("s", types=("b", "a", "none", "b"))) == events, "in order, each once"
     assert tuple(await store.read("s", types=())) == ()
 
 

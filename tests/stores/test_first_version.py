@@ -37,6 +37,17 @@ async def test_reminders_of_the_first_version_go_on(first: Path) -> None:
     connection.close()
 
 
+def test_a_reader_needs_no_migration_and_makes_none(first: Path) -> None:
+    before = first.read_bytes()
+    with SqliteStore.open_read_only(first) as reader:
+        assert reader.version == 1
+        every = list(reader.events("main"))
+        some = {every[0].type, every[-1].type}
+        assert list(reader.events("main", types=some)) == [event for event in every if event.type in some]
+        assert reader.damage() == []
+    assert first.read_bytes() == before
+
+
 @pytest.mark.asyncio
 async def test_every_event_of_the_first_version_outlives_a_later_migration(
     first: Path, monkeypatch: pytest.MonkeyPatch

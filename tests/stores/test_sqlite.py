@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from schedule_sm.stores import sqlite as sqlite_store
+from schedule_sm.stores import sqlite_rows
 from schedule_sm.stores.errors import DiskFullError, SessionUnknownError, StoreBusyError
 from schedule_sm.stores.failpoints import set_failpoint_hook
 from schedule_sm.stores.faults import fault_of
@@ -328,3 +329,27 @@ async def test_wal_that_cannot_be_grown_keeps_no_commit(tmp_path: Path, monkeypa
     assert [record.getMessage() for record in caplog.records if "was not grown" in record.getMessage()]
     assert len(await store.read("s")) == 20
     await store.close()
+
+
+@pytest.mark.asyncio
+async def test_reading_some_types_costs_nothing_for_the_events_of_others(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "a.db")
+    some = ("ours", "theirs")
+    for session_id, others in (("few", 10), ("many", 2_000)):
+        info = await store.acquire(session_id, NOW_MS)
+        kinds = [*some * 5, *["another"] * others, *some * 5]
+        events = tuple(stored_event(seq, None, kind) for seq, kind in enumerate(kinds))
+        assert await one(store, append_of(info, events=events)) is Outcome.COMMITTED
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        steps: list[None] = []
+        connection.set_progress_handler(lambda: steps.append(None), 1)
+
+        def cost(session_id: str) -> int:
+            steps.clear()
+            assert len(sqlite_rows.read_events(connection, session_id, -1, some).fetchall()) == 20
+            assert len(sqlite_rows.bodies_of(connection, session_id, some[0])[0]) == 10
+            return len(steps)
+
+        cost("few")  # the first one reads the schema
+        assert cost("many") <= cost("few")

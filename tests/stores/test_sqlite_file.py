@@ -181,20 +181,21 @@ async def test_files_are_private_and_an_exposed_one_is_warned_about(
 async def test_migrations_run_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.db"
     await (await SqliteStore.open(path)).close()
+    version = sqlite_schema.SCHEMA_VERSION
     versions = [*sqlite_schema.MIGRATIONS, ("CREATE TABLE extra (x) STRICT", "CREATE TABLE extra (x) STRICT")]
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", tuple(versions))
-    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(sqlite_schema, "SCHEMA_VERSION", version + 1)
     with pytest.raises(Exception, match="cannot be used"):
         await SqliteStore.open(path)
     tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'extra'"
     plain = sqlite3.connect(path)
     assert plain.execute(tables).fetchone() == (0,)
-    assert plain.execute("PRAGMA user_version").fetchone() == (1,)
-    versions[1] = ("CREATE TABLE extra (x TEXT) STRICT",)
+    assert plain.execute("PRAGMA user_version").fetchone() == (version,)
+    versions[-1] = ("CREATE TABLE extra (x TEXT) STRICT",)
     monkeypatch.setattr(sqlite_schema, "MIGRATIONS", tuple(versions))
     await (await SqliteStore.open(path)).close()
     assert plain.execute(tables).fetchone() == (1,)
-    assert plain.execute("PRAGMA user_version").fetchone() == (2,)
+    assert plain.execute("PRAGMA user_version").fetchone() == (version + 1,)
     plain.close()
 
 
